@@ -179,6 +179,15 @@ wv_cq_put(struct wv_cq *c, const struct ibv_wc *wc, bool solicited)
 	return room;
 }
 
+void
+wv_cq_put_flushed(struct wv_cq *c, uint64_t wr_id, enum ibv_wc_opcode opcode, uint32_t qp_num)
+{
+	const struct ibv_wc wc = {
+	        .wr_id = wr_id, .status = IBV_WC_WR_FLUSH_ERR, .opcode = opcode, .qp_num = qp_num};
+
+	(void)wv_cq_put(c, &wc, true);
+}
+
 bool
 wv_cq_take(struct wv_cq *c, struct wv_cqe *out)
 {

@@ -74,6 +74,8 @@ wv_cq_unread(struct wv_cq *c)
 
 /** Append a completion, under the engine's lock. False: no room; the queue is in error. */
 bool wv_cq_put(struct wv_cq *c, const struct ibv_wc *wc, bool solicited);
+/** Append that a request of a QP without a connection is flushed. Under the engine's lock. */
+void wv_cq_put_flushed(struct wv_cq *c, uint64_t wr_id, enum ibv_wc_opcode opcode, uint32_t qp_num);
 /** Remove the completions of a QP that is destroyed or reset. */
 void wv_cq_clean(struct wv_cq *c, uint32_t qp_num);
 

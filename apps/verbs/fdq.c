@@ -24,13 +24,6 @@ wv_fdq_init(struct wv_fdq *q)
 }
 
 void
-wv_fdq_close(struct wv_fdq *q)
-{
-	wv_libc.close(q->fd);
-	q->fd = -1;
-}
-
-void
 wv_fdq_fini(struct wv_fdq *q)
 {
 	if (q->fd >= 0)
@@ -55,6 +48,16 @@ fdq_unlock(struct wv_fdq *q, int old)
 {
 	pthread_mutex_unlock(&q->lock);
 	(void)pthread_setcancelstate(old, NULL);
+}
+
+void
+wv_fdq_close(struct wv_fdq *q)
+{
+	int old = fdq_lock(q);
+
+	wv_libc.close(q->fd);
+	q->fd = -1;
+	fdq_unlock(q, old);
 }
 
 /** Under the lock. Each event is an edge for epoll, as a wake-up of the kernel's is. */

@@ -81,20 +81,7 @@ open64(const char *path, int flags, ...)
 	return libc_next()->open64(path, flags, mode);
 }
 
-WV_API int
-close(int fd)
-{
-	if (wv_ucm_is(fd)) {
-		/* The ids are the parent's, and so is the memory if it called vfork(). */
-		if (!wv_engine_foreign())
-			return wv_ucm_close(fd);
-		if (wv_engine_orphan())
-			wv_ucm_forget(fd);
-	}
-	return libc_next()->close(fd);
-}
-
-/** The number is about to be closed, or to be another file's, by a call other than close(). */
+/** The number is about to be closed, or to be another file's. */
 static void
 libc_will_close(int fd)
 {
@@ -102,11 +89,21 @@ libc_will_close(int fd)
 
 	if (!wv_ucm_is(fd))
 		return;
+	/* In a child the ids are the parent's, and so is the memory if it called vfork(). */
 	if (!wv_engine_foreign())
 		(void)wv_ucm_close(fd);
 	else if (wv_engine_orphan())
 		wv_ucm_forget(fd);
 	errno = saved;
+}
+
+WV_API int
+close(int fd)
+{
+	if (wv_ucm_is(fd) && !wv_engine_foreign())
+		return wv_ucm_close(fd);
+	libc_will_close(fd);
+	return libc_next()->close(fd);
 }
 
 WV_API int

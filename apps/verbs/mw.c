@@ -197,16 +197,10 @@ wv_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 	if (wv_engine_orphan())
 		return EPERM;
 	wv_lock();
-	if (q->qp == NULL) {
-		const struct ibv_wc wc = {.wr_id = bind->wr_id,
-		                          .status = IBV_WC_WR_FLUSH_ERR,
-		                          .opcode = IBV_WC_BIND_MW,
-		                          .qp_num = qp->qp_num};
-
-		(void)wv_cq_put(q->scq, &wc, true);
-	} else {
+	if (q->qp == NULL)
+		wv_cq_put_flushed(q->scq, bind->wr_id, IBV_WC_BIND_MW, qp->qp_num);
+	else
 		rc = mw_bind(q, mw, bind);
-	}
 	wv_posted();
 	wv_unlock();
 	return rc == -EAGAIN ? ENOMEM : rc == -ENOTCONN ? EINVAL : -rc;

@@ -160,12 +160,7 @@ post_opcode(enum ibv_wr_opcode op)
 void
 wv_post_flush(struct wv_qp *q, uint64_t wr_id, enum ibv_wc_opcode opcode)
 {
-	const struct ibv_wc wc = {.wr_id = wr_id,
-	                          .status = IBV_WC_WR_FLUSH_ERR,
-	                          .opcode = opcode,
-	                          .qp_num = q->ibv.qp_num};
-
-	(void)wv_cq_put(opcode == IBV_WC_RECV ? q->rcq : q->scq, &wc, true);
+	wv_cq_put_flushed(opcode == IBV_WC_RECV ? q->rcq : q->scq, wr_id, opcode, q->ibv.qp_num);
 }
 
 /** -errno of weft as the errno of ibv_post_send(). */

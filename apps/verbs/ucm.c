@@ -79,6 +79,8 @@ wv_ucm_close(int fd)
 	while ((id = TAILQ_FIRST(&c->ids)) != NULL)
 		cm_id_destroy(id);
 	(void)cm_chan_set(fd, NULL);
+	/* Now: the number may be another file's when the last thread leaves. */
+	wv_fdq_close(&c->q);
 	c->closed = true;
 	unused = c->waiting == 0;
 	ucm_unlock(up);
