@@ -66,13 +66,21 @@ class Draw:
             t.proc.send_signal(signal.SIGCONT)
         return done
 
+    def word(self):
+        """The commit word of an object's export; a volume has none."""
+        if self.export == "disk":
+            return 0
+        with open(path("rs.demo"), "rb") as f:
+            f.seek(PAGE)
+            return int.from_bytes(f.read(8), "big")
+
     def data_at(self):
         """Where the medium has the data of a push: behind the volume's superblock; in the slot that the commit word does not name."""
         if self.export == "disk":
             return MIB
         with open(path("rs.demo"), "rb") as f:
-            head = f.read(2 * PAGE)
-        word = int.from_bytes(head[PAGE:PAGE + 8], "big")
+            head = f.read(PAGE)
+        word = self.word()
         at = SLOTS[0 if word == 0 else 1 - word % 2]
         return int.from_bytes(head[at:at + 8], "big") + PAGE
 
@@ -114,6 +122,7 @@ class Draw:
             copy(t, "-q", self.src, url(self.export))
         else:
             copy(t, "-q", make_file("rs.old", self.size, SEED - 1), url(self.export))
+        word = self.word()
         done = self.interrupt()
         if done and not self.push:
             os.unlink(self.out)
@@ -127,7 +136,8 @@ class Draw:
         if self.restart:
             # The medium is looked at, and damaged, while no target has it open.
             t.kill()
-            if self.push and done:
+            # A client that was killed may have committed, and not have ended yet.
+            if self.push and (done or self.word() != word):
                 want = self.size
             elif self.push:
                 self.damage(path(f"rs.{self.export}"), self.data_at(), self.have())
