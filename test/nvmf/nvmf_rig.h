@@ -12,6 +12,8 @@
 #include "weft_nvmf.h"
 #include "weft_nvmf_transport.h"
 
+#include <stdatomic.h>
+
 #define NV_GROUPS  2
 #define NV_ANSWERS 64
 #define NV_HOST    "nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555"
@@ -27,7 +29,7 @@ struct nv {
 	struct weft_nvmf_subsys *subsys;
 	struct weft_nvmf_group *group[NV_GROUPS];
 	uint8_t *memory[NV_GROUPS];
-	unsigned int wakes;
+	atomic_uint wakes; /**< by any thread */
 	/** before nv_start() */
 	struct weft_nvmf_attr attr;
 	struct weft_nvmf_ns_attr ns; /**< NSID 1, unless it is 0 */
@@ -68,7 +70,8 @@ void nv_start(struct nv *n);
 void nv_end(struct nv *n);
 /** Poll volumes and groups once: a microsecond. */
 void nv_poll(struct nv *n);
-/** What the thread of a group sees: nv_poll() polls this group alone. */
+/** What the thread of a group sees: nv_poll() polls this group alone. Taken before any thread of
+ * the target starts, as it is a copy. */
 void nv_of_thread(const struct nv *n, unsigned int group, struct nv *out);
 /** Let time pass, in one step, and poll twice. */
 void nv_pass(struct nv *n, uint64_t ms);

@@ -1131,17 +1131,15 @@ static void *
 mt_admin(void *arg)
 {
 	static uint8_t data[4096];
+	struct nv *own = arg;
 	struct nv_queue q;
-	struct nv own;
 
-	(void)arg;
-	nv_of_thread(&n, 0, &own);
 	for (unsigned int round = 0; round < MT_ROUNDS; round++) {
 		struct weft_nvmf_sqe sqe = nv_sqe(WEFT_NVMF_ADMIN_SET_FEATURES, 0, 0xb, 0x100, 0);
 		const unsigned int until = atomic_load(&mt_written) + 20;
 		bool up;
 
-		nv_open(&own, 0, &q);
+		nv_open(own, 0, &q);
 		CHECK_EQ(nv_connect(&q, NV_SUBSYS, NV_HOST, 0xffff, 0, 31, 0), 0);
 		up = mt_configure(&q, 0x460001) && mt_do(&q, &sqe, NULL, 0);
 		sqe = nv_sqe(WEFT_NVMF_ADMIN_AER, 0, 0, 0, 0);
@@ -1157,14 +1155,14 @@ mt_admin(void *arg)
 			/* Of a queue of the other thread, which may be ending. */
 			sqe = nv_sqe(WEFT_NVMF_ADMIN_ABORT, 0, 7U << 16 | 1, 0, 0);
 			up = up && mt_do(&q, &sqe, NULL, 0);
-			nv_poll(&own);
+			nv_poll(own);
 		}
 		if (round % 3 == 0)
 			(void)mt_configure(&q, 0x460000);
 		else if (round % 3 == 1)
 			(void)mt_configure(&q, 0x464001);
 		for (unsigned int i = 0; i < 50; i++)
-			nv_poll(&own);
+			nv_poll(own);
 		atomic_store(&mt_cntlid, 0);
 		nv_close(&q);
 	}
@@ -1177,19 +1175,17 @@ static void *
 mt_io(void *arg)
 {
 	static uint8_t data[4096];
+	struct nv *own = arg;
 	struct nv_queue q;
-	struct nv own;
 
-	(void)arg;
-	nv_of_thread(&n, 1, &own);
 	while (!atomic_load(&mt_stop)) {
 		const uint16_t cntlid = atomic_load(&mt_cntlid);
 		bool up;
 
-		nv_poll(&own);
+		nv_poll(own);
 		if (cntlid == 0)
 			continue;
-		nv_open(&own, 1, &q);
+		nv_open(own, 1, &q);
 		up = nv_connect(&q, NV_SUBSYS, NV_HOST, cntlid, 1, 31, 0) == 0;
 		for (unsigned int i = 0; up && i < 30; i++) {
 			struct weft_nvmf_sqe w = nv_sqe(WEFT_NVMF_IO_WRITE, 1, i, 0, 7);
@@ -1210,6 +1206,7 @@ test_threads(void)
 {
 	const struct weft_nvmf_listener l = {.trtype = 1, .traddr = "10.0.0.1", .trsvcid = "1"};
 	struct weft_nvmf_ns_attr attr;
+	static struct nv own[2];
 	struct weft_nvmf_stats stats;
 	pthread_t t[2];
 
@@ -1218,8 +1215,10 @@ test_threads(void)
 	nv_start(&n);
 	attr = n.ns;
 	attr.nsid = 3;
-	CHECK_EQ(pthread_create(&t[0], NULL, mt_admin, NULL), 0);
-	CHECK_EQ(pthread_create(&t[1], NULL, mt_io, NULL), 0);
+	for (unsigned int i = 0; i < 2; i++)
+		nv_of_thread(&n, i, &own[i]);
+	CHECK_EQ(pthread_create(&t[0], NULL, mt_admin, &own[0]), 0);
+	CHECK_EQ(pthread_create(&t[1], NULL, mt_io, &own[1]), 0);
 	for (unsigned int i = 0; !atomic_load(&mt_stop); i++) {
 		CHECK_EQ(weft_nvmf_ns_add(n.subsys, &attr), 0);
 		CHECK_EQ(weft_nvmf_listener_add(n.target, &l), 0);

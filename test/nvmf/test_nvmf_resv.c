@@ -1272,20 +1272,18 @@ mt_rw(struct nv_queue *q, uint8_t opcode, void *data)
 static void *
 mt_host(void *arg)
 {
-	const unsigned int me = (unsigned int)(uintptr_t)arg;
+	struct nv *own = arg;
+	const unsigned int me = own->host - 1U;
 	const uint64_t key = 10 + me, others = 11 - me;
 	const uint32_t access = NVMF_RESV_ACCESS << 8;
 	uint8_t out[MT_BYTES], in[MT_BYTES];
 	struct nv_queue a, q;
-	struct nv own;
 
-	nv_of_thread(&n, me, &own);
-	own.host = (uint8_t)(me + 1);
-	nv_admin(&own, me, &a, NV_SUBSYS);
-	nv_io(&own, me, &q, &a, 1);
+	nv_admin(own, me, &a, NV_SUBSYS);
+	nv_io(own, me, &q, &a, 1);
 	atomic_fetch_add(&mt_begun, 1);
 	while (atomic_load(&mt_begun) < 2)
-		nv_poll(&own);
+		nv_poll(own);
 	for (unsigned int i = 0; i < MT_ROUNDS && atomic_load(&mt_stuck) == 0; i++) {
 		uint16_t status;
 		bool differs;
@@ -1315,7 +1313,7 @@ mt_host(void *arg)
 	/* the other host may wait for this group */
 	atomic_fetch_add(&mt_over, 1);
 	while (atomic_load(&mt_over) < 2)
-		nv_poll(&own);
+		nv_poll(own);
 	nv_close(&q);
 	nv_close(&a);
 	return NULL;
@@ -1324,13 +1322,18 @@ mt_host(void *arg)
 static void
 test_threads(void)
 {
+	static struct nv own[2];
 	pthread_t t[2];
 
 	memset(&n, 0, sizeof(n));
 	n.ns.lba_bytes = 512;
 	nv_start(&n);
-	for (uintptr_t i = 0; i < 2; i++)
-		CHECK_EQ(pthread_create(&t[i], NULL, mt_host, (void *)i), 0);
+	for (unsigned int i = 0; i < 2; i++) {
+		nv_of_thread(&n, i, &own[i]);
+		own[i].host = (uint8_t)(i + 1);
+	}
+	for (unsigned int i = 0; i < 2; i++)
+		CHECK_EQ(pthread_create(&t[i], NULL, mt_host, &own[i]), 0);
 	for (unsigned int i = 0; i < 2; i++)
 		CHECK_EQ(pthread_join(t[i], NULL), 0);
 	CHECK_EQ(atomic_load(&mt_stuck), 0);
