@@ -251,6 +251,31 @@ wv_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 	return 0;
 }
 
+uint32_t
+wv_cq_upto(struct wv_cq *c, uint32_t qp_num)
+{
+	uint32_t upto;
+
+	pthread_spin_lock(&c->lock);
+	upto = c->head;
+	for (uint32_t at = c->head; at != c->tail; at++) {
+		const struct ibv_wc *wc = &c->ring[at & c->mask].wc;
+
+		if (wc->qp_num == qp_num && wc->status == IBV_WC_SUCCESS)
+			upto = at + 1;
+	}
+	pthread_spin_unlock(&c->lock);
+	return upto;
+}
+
+bool
+wv_cq_before(struct wv_cq *c, uint32_t upto)
+{
+	/* wv_cq_clean() for another QP shortens the queue: empty is enough. */
+	return wv_cq_unread(c) != 0 &&
+	       (int32_t)(upto - atomic_load_explicit(&c->head, memory_order_relaxed)) > 0;
+}
+
 void
 wv_cq_clean(struct wv_cq *c, uint32_t qp_num)
 {

@@ -76,6 +76,13 @@ wv_cq_unread(struct wv_cq *c)
 bool wv_cq_put(struct wv_cq *c, const struct ibv_wc *wc, bool solicited);
 /** Append that a request of a QP without a connection is flushed. Under the engine's lock. */
 void wv_cq_put_flushed(struct wv_cq *c, uint64_t wr_id, enum ibv_wc_opcode opcode, uint32_t qp_num);
+/**
+ * Behind the last successful completion of a QP that the program has not taken; where the queue
+ * begins, if there is none. Any thread.
+ */
+uint32_t wv_cq_upto(struct wv_cq *c, uint32_t qp_num);
+/** Whether the program has not taken all completions up to there. A hint, without a lock. */
+bool wv_cq_before(struct wv_cq *c, uint32_t upto);
 /** Remove the completions of a QP that is destroyed or reset. */
 void wv_cq_clean(struct wv_cq *c, uint32_t qp_num);
 

@@ -171,6 +171,18 @@ wv_fdq_has(struct wv_fdq *q, const struct wv_fdq_node *n)
 	return has;
 }
 
+bool
+wv_fdq_has_sleeper(struct wv_fdq *q)
+{
+	bool has;
+	int old;
+
+	old = fdq_lock(q);
+	has = q->sleepers > 0;
+	fdq_unlock(q, old);
+	return has;
+}
+
 struct wv_fdq_node *
 wv_fdq_find(struct wv_fdq *q, bool (*match)(const struct wv_fdq_node *n, const void *arg),
             const void *arg)

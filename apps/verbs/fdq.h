@@ -44,6 +44,8 @@ struct wv_fdq_node *wv_fdq_take(struct wv_fdq *q);
 bool wv_fdq_drop(struct wv_fdq *q, struct wv_fdq_node *n);
 /** Whether the node is queued. */
 bool wv_fdq_has(struct wv_fdq *q, const struct wv_fdq_node *n);
+/** Whether a thread sleeps until a node comes. */
+bool wv_fdq_has_sleeper(struct wv_fdq *q);
 /** Call match(n, arg) for each node and remove the first for which it is true. NULL: none. */
 struct wv_fdq_node *wv_fdq_find(struct wv_fdq *q,
                                 bool (*match)(const struct wv_fdq_node *n, const void *arg),

@@ -194,6 +194,10 @@ cm_id_destroy(struct wv_cm_id *id)
 		qp->id = NULL;
 		(void)wv_qp_close(qp);
 	}
+	if (id->late.ev != NULL) {
+		LIST_REMOVE(id, late.link);
+		free(id->late.ev);
+	}
 	id_drop_events(id);
 	TAILQ_REMOVE(&id->chan->ids, id, of_chan);
 	TAILQ_REMOVE(&ids, id, of_all);

@@ -219,6 +219,7 @@ cm_do_disconnect(struct cm_chan *chan, const void *cmd, size_t out)
 		return -ENOENT;
 	if (id->qp != NULL && id->qp->busy)
 		return wv_qp_close(id->qp);
-	/* It has ended by itself: the event is there already. */
+	/* It has ended by itself: the event is there already, or now. */
+	cm_late_tell(id);
 	return id->state == CM_DOWN ? 0 : -EINVAL;
 }

@@ -147,7 +147,7 @@ wv_ucm_disconnected(struct wv_cm_id *id)
 	pthread_mutex_lock(&cm_lock);
 	if (id->state == CM_UP) {
 		id->state = CM_DOWN;
-		cm_event_put(cm_event_new(id, CM_EV_DISCONNECTED, 0));
+		cm_late_put(id, cm_event_new(id, CM_EV_DISCONNECTED, 0));
 	}
 	pthread_mutex_unlock(&cm_lock);
 }
@@ -156,6 +156,7 @@ void
 wv_ucm_qp_gone(struct wv_cm_id *id)
 {
 	pthread_mutex_lock(&cm_lock);
+	cm_late_tell(id);
 	if (id->state == CM_UP)
 		cm_event_put(cm_event_new(id, CM_EV_DISCONNECTED, 0));
 	else if (id->state == CM_CONNECT)

@@ -54,6 +54,12 @@ struct wv_cm_id {
 	struct weft_connreq *req;
 	struct wv_qp *qp;
 	uint32_t reported; /**< events that the program has taken */
+	struct cm_late {
+		LIST_ENTRY(wv_cm_id) link;
+		struct cm_event *ev; /**< that waits; NULL: none */
+		uint64_t end_ns;
+		uint32_t send_upto, recv_upto; /**< wv_cq_upto() when it came */
+	} late;                                /**< of ucm_late.c */
 };
 
 struct cm_event {
@@ -95,6 +101,13 @@ struct cm_event *cm_event_new(struct wv_cm_id *id, enum cm_type type, int status
 void cm_event_put(struct cm_event *ev);
 /** Move an id to another channel, with its events and the requests among them. */
 void cm_id_move(struct wv_cm_id *id, struct cm_chan *to);
+
+/* ---- ucm_late.c: under the engine's lock and cm_lock ---- */
+
+/** As cm_event_put(), when the program has polled what its QP has completed. ev: or NULL. */
+void cm_late_put(struct wv_cm_id *id, struct cm_event *ev);
+/** Put the event that waits, if there is one, now. */
+void cm_late_tell(struct wv_cm_id *id);
 
 /* ---- ucm_id.c: under cm_lock ---- */
 

@@ -31,10 +31,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BYTES 65536
-#define DEPTH 32
-#define MSG   64 /**< octets of a receive */
-#define PORT  "7199"
+#include "objects.h"
+
 /*
  * Of rdma-core 45 and later, which these headers may not have: the values, and the last member of
  * struct ibv_qp_ex.
@@ -59,41 +57,9 @@ struct qp_ex_45 {
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
 	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | ACCESS_FLUSH_GLOBAL)
 
-enum order {
-	SEND_BACK,
-	BIND_1,
-	BIND_2,
-	REBIND,
-	UNBIND,
-	TELL_BIND,
-	IS_BOUND,
-	TELL_SUM,
-	TELL_IMM,
-	READ_MINE,
-	CALL
-};
-
-struct ask {
-	uint32_t order, n; /**< n of CALL: the port at which the client listens */
-	uint64_t addr;     /**< READ_MINE: what the server reads of the client's memory */
-	uint32_t rkey, len;
-};
-
-struct told {
-	uint64_t addr;
-	uint32_t rkey, value;
-};
-
-struct end {
-	struct rdma_cm_id *id;
-	struct ibv_mr *mr;
-	uint8_t *mem;
-	struct told told; /**< by the server, in its private data */
-};
-
 static unsigned int cases;
 
-static void
+void
 must(bool cond, const char *what, int line)
 {
 	if (cond)
@@ -102,9 +68,8 @@ must(bool cond, const char *what, int line)
 	fflush(stdout);
 	_exit(1);
 }
-#define MUST(cond) must((cond), #cond, __LINE__)
 
-static void
+void
 done(const char *name)
 {
 	printf("ok %u %s\n", ++cases, name);
@@ -113,7 +78,7 @@ done(const char *name)
 
 /* ---- Both ends ---- */
 
-static bool
+bool
 soon(const struct timespec *start)
 {
 	struct timespec now;
@@ -122,7 +87,7 @@ soon(const struct timespec *start)
 	return now.tv_sec - start->tv_sec < 20;
 }
 
-static struct ibv_wc
+struct ibv_wc
 wc_any(struct ibv_cq *cq)
 {
 	struct timespec start;
@@ -137,7 +102,7 @@ wc_any(struct ibv_cq *cq)
 	return wc;
 }
 
-static struct ibv_wc
+struct ibv_wc
 wc_ok(struct ibv_cq *cq, enum ibv_wc_opcode opcode)
 {
 	struct ibv_wc wc = wc_any(cq);
@@ -148,7 +113,7 @@ wc_ok(struct ibv_cq *cq, enum ibv_wc_opcode opcode)
 	return wc;
 }
 
-static void
+void
 post_recv(struct end *e, struct ibv_srq *srq, uint64_t slot)
 {
 	struct ibv_sge sge = {(uintptr_t)e->mem + slot * MSG, MSG, e->mr->lkey};
@@ -158,7 +123,7 @@ post_recv(struct end *e, struct ibv_srq *srq, uint64_t slot)
 	                  : ibv_post_recv(e->id->qp, &wr, &bad)) == 0);
 }
 
-static void
+void
 post_send_inline(struct end *e, const void *data, uint32_t len)
 {
 	struct ibv_sge sge = {(uintptr_t)data, len, 0};
@@ -172,7 +137,7 @@ post_send_inline(struct end *e, const void *data, uint32_t len)
 	MUST(ibv_post_send(e->id->qp, &wr, &bad) == 0);
 }
 
-static int
+int
 post(struct end *e, enum ibv_wr_opcode op, uint32_t off, uint32_t len, uint64_t addr, uint32_t rkey)
 {
 	struct ibv_sge sge = {(uintptr_t)e->mem + off, len, e->mr->lkey};
@@ -192,7 +157,7 @@ post(struct end *e, enum ibv_wr_opcode op, uint32_t off, uint32_t len, uint64_t 
 	return ibv_post_send(e->id->qp, &wr, &bad);
 }
 
-static struct ibv_qp_init_attr
+struct ibv_qp_init_attr
 plain(void)
 {
 	return (struct ibv_qp_init_attr){
@@ -205,7 +170,7 @@ plain(void)
 	};
 }
 
-static struct rdma_addrinfo *
+struct rdma_addrinfo *
 info(const char *address, int flags)
 {
 	struct rdma_addrinfo hints = {.ai_flags = flags, .ai_port_space = RDMA_PS_TCP}, *res;
@@ -214,7 +179,7 @@ info(const char *address, int flags)
 	return res;
 }
 
-static void
+void
 end_memory(struct end *e)
 {
 	MUST(posix_memalign((void **)&e->mem, 4096, BYTES) == 0);
@@ -396,6 +361,9 @@ serve(struct end *e)
 		case CALL:
 			t.value = serve_call(e, a.n);
 			break;
+		case BYE:
+			post_send_inline(e, "bye", 4);
+			return;
 		case TELL_IMM:
 			imm_wanted = imm == 0;
 			if (imm_wanted)
@@ -454,7 +422,7 @@ server(const char *address)
 
 static const char *to;
 
-static struct rdma_cm_id *
+struct rdma_cm_id *
 client_id(void)
 {
 	struct rdma_addrinfo *res = info(to, 0);
@@ -480,13 +448,13 @@ client_up_depths(struct end *e, uint8_t in, uint8_t out)
 	MUST(e->told.value == (uint32_t)(out << 8 | in));
 }
 
-static void
+void
 client_up(struct end *e)
 {
 	client_up_depths(e, 3, 5);
 }
 
-static void
+void
 client_open(struct end *e)
 {
 	struct ibv_qp_init_attr attr = plain();
@@ -496,7 +464,7 @@ client_open(struct end *e)
 	client_up(e);
 }
 
-static void
+void
 client_close(struct end *e)
 {
 	(void)rdma_disconnect(e->id);
@@ -505,7 +473,7 @@ client_close(struct end *e)
 	free(e->mem);
 }
 
-static struct told
+struct told
 ask_all(struct end *e, const struct ask *a)
 {
 	struct told t;
@@ -518,7 +486,7 @@ ask_all(struct end *e, const struct ask *a)
 	return t;
 }
 
-static struct told
+struct told
 ask(struct end *e, enum order order, uint32_t n)
 {
 	const struct ask a = {.order = order, .n = n};
@@ -526,7 +494,7 @@ ask(struct end *e, enum order order, uint32_t n)
 	return ask_all(e, &a);
 }
 
-static struct ibv_async_event
+struct ibv_async_event
 async_event(struct ibv_context *context, int ms)
 {
 	struct pollfd p = {.fd = context->async_fd, .events = POLLIN};
@@ -1931,7 +1899,7 @@ main(int argc, char **argv)
 	if (strcmp(argv[1], "server") == 0)
 		server(argv[2]);
 	to = argv[2];
-	printf("1..27\n");
+	printf("1..28\n");
 	case_write_read();
 	case_depths();
 	case_atomics();
@@ -1959,5 +1927,6 @@ main(int argc, char **argv)
 	case_migrate();
 	case_shared();
 	case_bind_again();
+	case_late();
 	return 0;
 }
