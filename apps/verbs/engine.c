@@ -119,6 +119,9 @@ engine_down(void)
 	/* The lock is kept: other threads may still run, and find no engine any more. */
 	wv_engine_set_up(false);
 	stack_down(&stack);
+	/* This thread goes on, with the destructors of the program's static objects. */
+	atomic_store_explicit(&up_state, -ENODEV, memory_order_relaxed);
+	wv_engine_set_over();
 }
 
 /**

@@ -52,10 +52,15 @@ int wv_engine_up(void);
 /** Whether it is up. */
 bool wv_engine_is_up(void);
 /**
- * Whether this process is a child of the one that opened the port. What it does to the objects that
- * it has inherited is done to copies; nothing of it may reach the port, whose rings it shares.
+ * Whether the calling thread must not use the port: the process is a child of the one that opened
+ * it, or the thread is in exit() and has closed it. What a child does to the objects that it has
+ * inherited is done to copies; nothing of it may reach the port, whose rings it shares. What a
+ * handler of exit() does, or the destructor of a static object, is done to memory of this library
+ * alone.
  */
 bool wv_engine_orphan(void);
+/** The second of these: weft's own objects are gone. Other threads wait for ever for the lock. */
+bool wv_engine_over(void);
 /** The same, also in a child of vfork(), which has no copies: it shares all memory. */
 bool wv_engine_foreign(void);
 /**

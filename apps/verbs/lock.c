@@ -25,18 +25,34 @@ static atomic_bool asleep;
 /** Of the holder before it took the lock: a thread that is cancelled would keep the lock. */
 static _Thread_local int cancel_state;
 
-static atomic_bool orphan;
+/** Why there is no worker any more for this process. */
+static atomic_int gone;
+enum { GONE_NOT, GONE_PARENTS, GONE_OVER };
+
+bool
+wv_engine_over(void)
+{
+	return atomic_load_explicit(&gone, memory_order_relaxed) == GONE_OVER && ends_here;
+}
 
 bool
 wv_engine_orphan(void)
 {
-	return atomic_load_explicit(&orphan, memory_order_relaxed);
+	const int why = atomic_load_explicit(&gone, memory_order_relaxed);
+
+	return why == GONE_PARENTS || (why == GONE_OVER && ends_here);
+}
+
+void
+wv_engine_set_over(void)
+{
+	atomic_store_explicit(&gone, GONE_OVER, memory_order_relaxed);
 }
 
 void
 wv_engine_set_orphan(void)
 {
-	atomic_store_explicit(&orphan, true, memory_order_relaxed);
+	atomic_store_explicit(&gone, GONE_PARENTS, memory_order_relaxed);
 	/* Its holder was a thread of the parent, which the child does not have. */
 	(void)pthread_mutex_init(&engine_lock, NULL);
 	atomic_store_explicit(&asleep, false, memory_order_relaxed);
@@ -104,6 +120,8 @@ wv_lock_only(void)
 {
 	int old;
 
+	if (wv_engine_over())
+		return; /* this thread has it, and keeps it */
 	(void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
 	if (pthread_mutex_trylock(&engine_lock) != 0) {
 		atomic_fetch_add_explicit(&wanted, 1, memory_order_seq_cst);
@@ -126,6 +144,8 @@ wv_unlock(void)
 {
 	const int old = cancel_state;
 
+	if (wv_engine_over())
+		return;
 	pthread_mutex_unlock(&engine_lock);
 	(void)pthread_setcancelstate(old, NULL);
 }

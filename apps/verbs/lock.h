@@ -22,6 +22,8 @@ bool wv_lock_wanted(void);
 bool wv_has_posted(void);
 /** The calling thread is in exit(). */
 void wv_engine_set_ending(void);
+/** The calling thread, in exit(), has ended the worker, and keeps the lock. */
+void wv_engine_set_over(void);
 /** Whether there is a worker, from now on. */
 void wv_engine_set_up(bool now);
 /** This process is a child of fork(): the worker, whose port it shares, is its parent's. */

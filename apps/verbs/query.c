@@ -19,10 +19,11 @@
 static void
 query_fill(struct ibv_device_attr *a)
 {
-	struct weft_ctx_info info;
+	struct weft_ctx_info info = {0};
 
 	wv_lock();
-	weft_ctx_query(wv_engine.ctx, &info);
+	if (!wv_engine_over())
+		weft_ctx_query(wv_engine.ctx, &info);
 	wv_unlock();
 	*a = (struct ibv_device_attr){
 	        .node_guid = wv_device_guid(),
@@ -112,15 +113,17 @@ wv_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *a
 {
 	struct weft_port_stats st = {0};
 	struct ibv_port_attr a;
-	struct weft_ctx_info info;
+	struct weft_ctx_info info = {0};
 	bool up;
 
 	(void)context;
 	if (port != WV_PORT)
 		return EINVAL;
 	wv_lock();
-	(void)weft_port_stats(wv_engine.port, &st);
-	weft_ctx_query(wv_engine.ctx, &info);
+	if (!wv_engine_over()) {
+		(void)weft_port_stats(wv_engine.port, &st);
+		weft_ctx_query(wv_engine.ctx, &info);
+	}
 	wv_unlock();
 	/* A port in shared memory has its link when the peer comes, so programs may begin. */
 	up = !st.removed && (st.link_up || (!st.link_returns && st.link_ups == 0));
@@ -160,7 +163,8 @@ query_gid(union ibv_gid *gid)
 	struct weft_port_stats st = {0};
 
 	wv_lock();
-	(void)weft_port_stats(wv_engine.port, &st);
+	if (!wv_engine_over())
+		(void)weft_port_stats(wv_engine.port, &st);
 	wv_unlock();
 	memset(gid, 0, sizeof(*gid));
 	gid->raw[0] = 0xfe;

@@ -126,10 +126,11 @@ WV_API int
 ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
 {
 	struct wv_srq *s = wv_srq(srq);
-	struct weft_srq_info info;
+	struct weft_srq_info info = {0};
 
 	wv_lock();
-	weft_srq_query(s->srq, &info);
+	if (!wv_engine_over())
+		weft_srq_query(s->srq, &info);
 	attr->max_wr = s->max_wr;
 	attr->max_sge = s->max_sge;
 	attr->srq_limit = info.limit;

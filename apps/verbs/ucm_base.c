@@ -4,6 +4,7 @@
 #include "ucm_priv.h"
 
 #include "api.h"
+#include "engine.h"
 #include "qp.h"
 
 #include <stdatomic.h>
@@ -175,7 +176,8 @@ id_drop_events(struct wv_cm_id *id)
 void
 cm_id_unlisten(struct wv_cm_id *id)
 {
-	for (uint32_t i = 0; i < id->nlisteners; i++)
+	/* In a handler of exit() they are gone. */
+	for (uint32_t i = 0; wv_engine_is_up() && i < id->nlisteners; i++)
 		weft_unlisten(id->listeners[i]);
 	free(id->listeners);
 	id->listeners = NULL;
@@ -188,11 +190,12 @@ cm_id_destroy(struct wv_cm_id *id)
 	struct wv_qp *qp = id->qp;
 
 	cm_id_unlisten(id);
-	if (id->req != NULL)
+	if (id->req != NULL && wv_engine_is_up())
 		weft_reject(id->req, NULL, 0);
 	if (qp != NULL) {
 		qp->id = NULL;
-		(void)wv_qp_close(qp);
+		if (wv_engine_is_up())
+			(void)wv_qp_close(qp);
 	}
 	if (id->late.ev != NULL) {
 		LIST_REMOVE(id, late.link);

@@ -5,6 +5,7 @@
  *
  *     objects server ADDRESS             serves clients, one after the other
  *     objects client ADDRESS             runs the cases; prints TAP
+ *     objects leave-open ADDRESS         its exit status tells
  *     objects fork-in-open -             without a server; its exit status tells
  *
  * The server has a region of BYTES octets. It tells key and address in its private data, and does
@@ -1899,6 +1900,8 @@ main(int argc, char **argv)
 	if (strcmp(argv[1], "server") == 0)
 		server(argv[2]);
 	to = argv[2];
+	if (strcmp(argv[1], "leave-open") == 0)
+		return leave_open();
 	printf("1..28\n");
 	case_write_read();
 	case_depths();

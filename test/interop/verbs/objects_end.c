@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file Cases of the program objects: how connections end, and what is left of them. */
 
+#include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -81,4 +83,54 @@ case_late(void)
 	late_message(&e);
 	late_close(&e);
 	done("the end of a connection comes behind its last message");
+}
+
+/* ---- The end of the process ---- */
+
+static struct end left;
+static struct ibv_qp *left_qp;
+static struct rdma_cm_id *left_listener;
+
+/** As the destructor of a static object of C++, which runs behind weft's own end. */
+static void
+leave_late(void)
+{
+	struct ibv_qp_attr err = {.qp_state = IBV_QPS_ERR};
+	struct ibv_pd *pd = left_qp->pd;
+	struct ibv_context *ctx = pd->context;
+	struct ibv_port_attr port;
+	struct ibv_wc wc;
+
+	/* what is asked for is refused */
+	MUST(post(&left, IBV_WR_RDMA_WRITE, 4096, 8, left.told.addr, left.told.rkey) == EPERM);
+	MUST(ibv_modify_qp(left_qp, &err, IBV_QP_STATE) == EPERM);
+	MUST(ibv_alloc_pd(ctx) == NULL && errno == EPERM);
+	MUST(ibv_query_port(ctx, 1, &port) == 0);
+	MUST(ibv_poll_cq(left.id->recv_cq, 1, &wc) == 0);
+	MUST(rdma_disconnect(left.id) == -1);
+	/* what is given back is gone */
+	MUST(ibv_dereg_mr(left.mr) == 0);
+	rdma_destroy_qp(left.id);
+	MUST(ibv_destroy_qp(left_qp) == 0);
+	rdma_destroy_ep(left.id);
+	rdma_destroy_ep(left_listener);
+	MUST(ibv_open_device(ctx->device) == NULL && errno == ENODEV);
+	printf("left\n");
+}
+
+int
+leave_open(void)
+{
+	struct ibv_qp_init_attr attr = plain();
+	struct rdma_addrinfo *res;
+
+	MUST(atexit(leave_late) == 0);
+	client_open(&left);
+	attr.send_cq = attr.recv_cq = left.id->recv_cq;
+	MUST((left_qp = ibv_create_qp(left.id->pd, &attr)) != NULL);
+	res = info(NULL, RAI_PASSIVE);
+	MUST(rdma_create_ep(&left_listener, res, NULL, NULL) == 0);
+	MUST(rdma_listen(left_listener, 4) == 0);
+	rdma_freeaddrinfo(res);
+	return 0;
 }

@@ -25,6 +25,8 @@ def main():
         print(c.out, end="")
         for line in (c.err + s.out + s.err).splitlines():
             print("# " + line)
+        o = r.client([program, "leave-open", SERVER])
+        rig.check(o.wait(30) == 0 and o.out == "left\n", "calls in a handler of exit()", o)
         r.n += 1  # a socket without a server
         f = r.client([program, "fork-in-open", "-"])
         rig.check(f.wait(30) == 0, "a child of fork() during ibv_open_device()", f)
