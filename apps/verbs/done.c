@@ -91,7 +91,8 @@ wv_post_done(void *user, struct weft_cq *cq, const struct weft_wc *wc, unsigned 
 			memcpy(&len, wc[i].imm + 4, 4);
 			w.byte_len = be32toh(len);
 		}
-		if (wc[i].opcode == WEFT_WC_LOCAL_INV && !wv_mw_inv_done(q, &w))
+		if ((wc[i].opcode == WEFT_WC_LOCAL_INV || wc[i].opcode == WEFT_WC_BIND_MW) &&
+		    !wv_mw_done(q, &w))
 			continue;
 		if (!wv_cq_put(recv ? q->rcq : q->scq, &w,
 		               !ok || (wc[i].flags & WEFT_WC_SOLICITED) != 0))

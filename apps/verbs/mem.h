@@ -27,6 +27,9 @@ struct wv_qp;
 struct wv_mw {
 	struct ibv_mw ibv;
 	struct weft_mw *mw;
+	/* Of a window of type 1, under the engine's lock: */
+	uint32_t queued; /**< requests of ibv_bind_mw() that have not completed */
+	bool bound;      /**< whether the last of them binds it */
 };
 
 static inline struct wv_pd *
@@ -61,12 +64,12 @@ int wv_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
 int wv_mw_fill(struct weft_wr *wr, struct ibv_mw *mw, const struct ibv_mw_bind_info *info,
                const uint32_t *rkey);
 /**
- * A local invalidation has completed; under the engine's lock. If ibv_bind_mw() posted it: make it
- * what the program asked for. False: the program is not told.
+ * A bind or a local invalidation has completed; under the engine's lock. If ibv_bind_mw() posted
+ * it: make it what the program asked for. False: the program is not told.
  */
-bool wv_mw_inv_done(struct wv_qp *q, struct ibv_wc *wc);
-/** The queue pair goes: what has not completed does so no more. */
-void wv_mw_inv_forget(struct wv_qp *q);
+bool wv_mw_done(struct wv_qp *q, struct ibv_wc *wc);
+/** The queue pair goes: what has not completed does so no more. Under the engine's lock. */
+void wv_mw_forget(struct wv_qp *q);
 /** The bind was posted: the window has its new key. */
 void wv_mw_posted(struct ibv_mw *mw);
 

@@ -66,6 +66,7 @@ qp_release(struct wv_qp *q)
 		(void)weft_cq_destroy(q->wcq);
 	}
 	wv_rq_forget(q);
+	wv_mw_forget(q);
 	q->qp = NULL;
 	q->wcq = NULL;
 }

@@ -52,7 +52,7 @@ struct wv_qp {
 	uint32_t async_reported;
 	TAILQ_ENTRY(wv_qp) link;
 	struct wv_build build;
-	LIST_HEAD(, wv_mw_inv) invs; /**< of mw.c, under the engine's lock */
+	LIST_HEAD(, wv_mw_req) mw_reqs; /**< of mw.c, under the engine's lock */
 };
 
 static inline struct wv_qp *
@@ -65,6 +65,8 @@ wv_qp(struct ibv_qp *q)
 
 /** By its number. NULL: there is none. */
 struct wv_qp *wv_qp_find(uint32_t qp_num);
+/** Call fn(q, arg) for all. */
+void wv_qp_each(void (*fn)(struct wv_qp *q, void *arg), void *arg);
 /** The end of the process: let all connections send what they have. */
 void wv_qp_drain_all(uint64_t end_ns);
 /** Its connection is up or has ended. */

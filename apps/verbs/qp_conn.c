@@ -28,6 +28,15 @@ wv_qp_find(uint32_t num)
 }
 
 void
+wv_qp_each(void (*fn)(struct wv_qp *q, void *arg), void *arg)
+{
+	struct wv_qp *q;
+
+	TAILQ_FOREACH (q, &qps, link)
+		fn(q, arg);
+}
+
+void
 wv_qp_enlist(struct wv_qp *q)
 {
 	/* 24 bits, never 0 or 1 */

@@ -395,7 +395,6 @@ wv_build_init(struct wv_qp *q, uint64_t send_ops)
 void
 wv_build_fini(struct wv_qp *q)
 {
-	wv_mw_inv_forget(q);
 	if (q->build.wr != NULL)
 		pthread_mutex_destroy(&q->build.lock);
 	free(q->build.wr);

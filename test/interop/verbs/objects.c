@@ -1212,6 +1212,62 @@ bind_refused(struct end *e, struct ibv_mw *mw)
 	return rc != 0;
 }
 
+/** The server reads what the window gives it. */
+static bool
+bind_serves(struct end *e, const struct ibv_mw *mw, uint32_t len)
+{
+	const struct ask a = {
+	        .order = READ_MINE, .addr = (uintptr_t)e->mem + 4096, .rkey = mw->rkey, .len = len};
+	struct told t;
+
+	memset(e->mem + 4096, 3, len);
+	t = ask_all(e, &a);
+	return t.rkey == 0 && t.value == 3 * len;
+}
+
+/** Bound, bound again and unbound while the first bind waits behind Reads. */
+static void
+bind_queued(struct end *e, struct ibv_mw *mw)
+{
+	for (uint32_t n = 0; n < DEPTH / 2; n++)
+		MUST(post(e, IBV_WR_RDMA_READ, 4096, 8, e->told.addr, e->told.rkey) == 0);
+	MUST(bind_1(e, mw, 20, 8192, IBV_SEND_SIGNALED) == 0);
+	MUST(bind_1(e, mw, 21, 0, IBV_SEND_SIGNALED) == 0);
+	MUST(bind_1(e, mw, 22, 0, IBV_SEND_SIGNALED) == EINVAL);
+	MUST(bind_1(e, mw, 23, 8192, IBV_SEND_SIGNALED) == 0);
+	MUST(bind_1(e, mw, 24, 8192, IBV_SEND_SIGNALED) == 0);
+	for (uint32_t n = 0; n < DEPTH / 2; n++)
+		wc_ok(e->id->send_cq, IBV_WC_RDMA_READ);
+	for (uint64_t i = 20; i < 25; i++)
+		if (i != 22)
+			MUST(wc_ok(e->id->send_cq, IBV_WC_BIND_MW).wr_id == i);
+	MUST(bind_serves(e, mw, 4096));
+}
+
+/** What is refused leaves the window as it is. */
+static void
+bind_wrong(struct end *e, struct ibv_mw *mw)
+{
+	struct ibv_pd *pd = ibv_alloc_pd(e->id->verbs);
+	struct ibv_mw_bind b = {.wr_id = 30, .send_flags = IBV_SEND_SIGNALED};
+	const uint32_t rkey = mw->rkey;
+	struct ibv_wc wc;
+
+	MUST(pd != NULL);
+	b.bind_info.mr = ibv_reg_mr(pd, e->mem, BYTES, RIGHTS);
+	b.bind_info.addr = (uintptr_t)e->mem;
+	b.bind_info.length = 4096;
+	b.bind_info.mw_access_flags = IBV_ACCESS_REMOTE_READ;
+	MUST(b.bind_info.mr != NULL);
+	MUST(ibv_bind_mw(e->id->qp, mw, &b) == EPERM && mw->rkey == rkey);
+	MUST(ibv_dereg_mr(b.bind_info.mr) == 0 && ibv_dealloc_pd(pd) == 0);
+	b.bind_info.mr = e->mr;
+	b.bind_info.length = UINT64_MAX;
+	MUST(ibv_bind_mw(e->id->qp, mw, &b) == EINVAL && mw->rkey == rkey);
+	MUST(bind_serves(e, mw, 4096));
+	MUST(ibv_poll_cq(e->id->send_cq, 1, &wc) == 0);
+}
+
 /** A window of type 1 on a queue pair with room for a few requests. */
 static void
 bind_again(int sig_all)
@@ -1242,6 +1298,8 @@ bind_again(int sig_all)
 	MUST(wc_ok(e.id->send_cq, IBV_WC_BIND_MW).wr_id == 9);
 	for (int i = 0; !bind_refused(&e, mw); i++)
 		MUST(i < 100);
+	bind_queued(&e, mw);
+	bind_wrong(&e, mw);
 	MUST(bind_1(&e, mw, 11, 0, IBV_SEND_SIGNALED) == 0);
 	MUST(wc_ok(e.id->send_cq, IBV_WC_BIND_MW).wr_id == 11);
 	MUST(ibv_dealloc_mw(mw) == 0);
