@@ -6,6 +6,7 @@
 #include "cq.h"
 #include "engine.h"
 #include "mem.h"
+#include "newer.h"
 #include "qp.h"
 
 #include <assert.h>
@@ -133,25 +134,27 @@ post_fill(const struct wv_qp *q, struct weft_wr *w, const struct ibv_send_wr *s)
 	}
 }
 
-static enum ibv_wc_opcode
-post_opcode(enum ibv_wr_opcode op)
+enum ibv_wc_opcode
+wv_post_wc_opcode(enum weft_wr_opcode op)
 {
 	switch (op) {
-	case IBV_WR_RDMA_WRITE:
-	case IBV_WR_RDMA_WRITE_WITH_IMM:
+	case WEFT_WR_WRITE:
+	case WEFT_WR_WRITE_IMM:
 		return IBV_WC_RDMA_WRITE;
-	case IBV_WR_RDMA_READ:
+	case WEFT_WR_READ:
 		return IBV_WC_RDMA_READ;
-	case IBV_WR_ATOMIC_CMP_AND_SWP:
+	case WEFT_WR_CMP_SWAP:
 		return IBV_WC_COMP_SWAP;
-	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+	case WEFT_WR_FETCH_ADD:
 		return IBV_WC_FETCH_ADD;
-	case IBV_WR_BIND_MW:
-		return IBV_WC_BIND_MW;
-	case IBV_WR_LOCAL_INV:
-		return IBV_WC_LOCAL_INV;
-	case IBV_WR_ATOMIC_WRITE:
+	case WEFT_WR_ATOMIC_WRITE:
 		return IBV_WC_ATOMIC_WRITE;
+	case WEFT_WR_FLUSH:
+		return (enum ibv_wc_opcode)WV_WC_FLUSH;
+	case WEFT_WR_BIND_MW:
+		return IBV_WC_BIND_MW;
+	case WEFT_WR_LOCAL_INV:
+		return IBV_WC_LOCAL_INV;
 	default:
 		return IBV_WC_SEND;
 	}
@@ -195,7 +198,10 @@ wv_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad
 		int fault = 0;
 
 		if (q->qp == NULL) {
-			wv_post_flush(q, wr->wr_id, post_opcode(wr->opcode));
+			rc = post_fill(q, &w[0], wr);
+			if (rc < 0)
+				break;
+			wv_post_flush(q, wr->wr_id, wv_post_wc_opcode(w[0].opcode));
 			wr = wr->next;
 			continue;
 		}

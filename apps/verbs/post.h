@@ -24,6 +24,8 @@ wv_post_flags(unsigned int f)
 unsigned int wv_post_recv_fill(const struct ibv_recv_wr *wr, struct weft_recv_wr *w, uint32_t most);
 /** Complete requests as flushed: the QP is in error and never had a connection. */
 void wv_post_flush(struct wv_qp *q, uint64_t wr_id, enum ibv_wc_opcode opcode);
+/** What a request completes as, when it is flushed here. */
+enum ibv_wc_opcode wv_post_wc_opcode(enum weft_wr_opcode op);
 /** The Immediate Data of a Write: the value, and the Write's length, which the message does not
  * have (RFC 7306 s6). */
 void wv_post_imm(uint8_t data[8], __be32 imm, uint64_t len_bytes);

@@ -81,32 +81,6 @@ ex_abort(struct ibv_qp_ex *e)
 		pthread_mutex_unlock(&ex_qp(e)->build.lock);
 }
 
-static enum ibv_wc_opcode
-ex_wc_opcode(enum weft_wr_opcode op)
-{
-	switch (op) {
-	case WEFT_WR_WRITE:
-	case WEFT_WR_WRITE_IMM:
-		return IBV_WC_RDMA_WRITE;
-	case WEFT_WR_READ:
-		return IBV_WC_RDMA_READ;
-	case WEFT_WR_CMP_SWAP:
-		return IBV_WC_COMP_SWAP;
-	case WEFT_WR_FETCH_ADD:
-		return IBV_WC_FETCH_ADD;
-	case WEFT_WR_ATOMIC_WRITE:
-		return IBV_WC_ATOMIC_WRITE;
-	case WEFT_WR_FLUSH:
-		return (enum ibv_wc_opcode)WV_WC_FLUSH;
-	case WEFT_WR_BIND_MW:
-		return IBV_WC_BIND_MW;
-	case WEFT_WR_LOCAL_INV:
-		return IBV_WC_LOCAL_INV;
-	default:
-		return IBV_WC_SEND;
-	}
-}
-
 static int
 ex_post(struct wv_qp *q)
 {
@@ -123,7 +97,7 @@ ex_post(struct wv_qp *q)
 			rc = -ENOMEM;
 	}
 	for (uint32_t i = 0; q->qp == NULL && i < b->n; i++)
-		wv_post_flush(q, b->wr[i].wr_id, ex_wc_opcode(b->wr[i].opcode));
+		wv_post_flush(q, b->wr[i].wr_id, wv_post_wc_opcode(b->wr[i].opcode));
 	for (uint32_t at = 0; q->qp != NULL && rc == 0 && at < b->n;) {
 		rc = weft_post_send(q->qp, &b->wr[at], b->n - at);
 		if (rc > 0) {

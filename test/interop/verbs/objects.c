@@ -1960,7 +1960,7 @@ main(int argc, char **argv)
 	to = argv[2];
 	if (strcmp(argv[1], "leave-open") == 0)
 		return leave_open();
-	printf("1..28\n");
+	printf("1..29\n");
 	case_write_read();
 	case_depths();
 	case_atomics();
@@ -1989,5 +1989,6 @@ main(int argc, char **argv)
 	case_shared();
 	case_bind_again();
 	case_late();
+	case_flushed();
 	return 0;
 }

@@ -90,6 +90,7 @@ struct ibv_async_event async_event(struct ibv_context *context, int ms);
 /* ---- objects_end.c ---- */
 
 void case_late(void);
+void case_flushed(void);
 /** Leave all open, and give it back in a handler of exit(). Its exit status. */
 int leave_open(void);
 

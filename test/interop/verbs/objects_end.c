@@ -85,6 +85,46 @@ case_late(void)
 	done("the end of a connection comes behind its last message");
 }
 
+/** In error without a connection: requests complete as flushed, except those that are wrong. */
+void
+case_flushed(void)
+{
+	static const struct {
+		enum ibv_wr_opcode op;
+		enum ibv_wc_opcode wc;
+	} ops[] = {{IBV_WR_SEND, IBV_WC_SEND},
+	           {IBV_WR_RDMA_WRITE, IBV_WC_RDMA_WRITE},
+	           {IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WC_RDMA_WRITE},
+	           {IBV_WR_RDMA_READ, IBV_WC_RDMA_READ},
+	           {IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WC_COMP_SWAP},
+	           {IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WC_FETCH_ADD},
+	           {IBV_WR_ATOMIC_WRITE, IBV_WC_ATOMIC_WRITE},
+	           {IBV_WR_LOCAL_INV, IBV_WC_LOCAL_INV}};
+	struct ibv_qp_attr err = {.qp_state = IBV_QPS_ERR};
+	struct ibv_qp_init_attr attr = plain();
+	struct end e = {.id = client_id()};
+
+	MUST(rdma_create_qp(e.id, NULL, &attr) == 0);
+	end_memory(&e);
+	MUST(ibv_modify_qp(e.id->qp, &err, IBV_QP_STATE) == 0);
+	for (uint32_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+		struct ibv_wc wc;
+
+		MUST(post(&e, ops[i].op, 8 * i, 8, 0, 0) == 0);
+		wc = wc_any(e.id->send_cq);
+		MUST(wc.status == IBV_WC_WR_FLUSH_ERR && wc.wr_id == 8 * i &&
+		     wc.opcode == ops[i].wc && wc.qp_num == e.id->qp->qp_num);
+	}
+	MUST(post(&e, IBV_WR_SEND_WITH_IMM, 0, 8, 0, 0) == EINVAL);
+	MUST(post(&e, IBV_WR_ATOMIC_WRITE, 0, 4, 0, 0) == EINVAL);
+	post_recv(&e, NULL, 1);
+	MUST(wc_any(e.id->recv_cq).status == IBV_WC_WR_FLUSH_ERR);
+	MUST(ibv_dereg_mr(e.mr) == 0);
+	rdma_destroy_ep(e.id);
+	free(e.mem);
+	done("a queue pair in error without a connection flushes what is posted");
+}
+
 /* ---- The end of the process ---- */
 
 static struct end left;
