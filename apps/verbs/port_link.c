@@ -6,10 +6,11 @@
 #include "async.h"
 #include "engine.h"
 #include "qp.h"
+#include "ucm.h"
 
 #define LINK_LOOK_US 200000
 
-static bool watched, up, ever;
+static bool watched, up, ever, gone;
 
 static void
 link_look(void *arg)
@@ -27,6 +28,12 @@ link_look(void *arg)
 		wv_qp_abort_all(NULL);
 	up = now;
 	ever |= now;
+	/* As the kernel tells of a device that is unplugged. */
+	if (st.removed && !gone) {
+		gone = true;
+		wv_async_port(IBV_EVENT_DEVICE_FATAL);
+		wv_ucm_device_removed();
+	}
 	(void)weft_alarm_set(wv_engine.worker, LINK_LOOK_US, link_look, NULL, &alarm);
 }
 

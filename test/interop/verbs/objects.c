@@ -5,6 +5,7 @@
  *
  *     objects server ADDRESS             serves clients, one after the other
  *     objects client ADDRESS             runs the cases; prints TAP
+ *     objects removed ADDRESS            its exit status tells
  *     objects leave-open ADDRESS         its exit status tells
  *     objects fork-in-open -             without a server; its exit status tells
  *
@@ -1958,6 +1959,8 @@ main(int argc, char **argv)
 	if (strcmp(argv[1], "server") == 0)
 		server(argv[2]);
 	to = argv[2];
+	if (strcmp(argv[1], "removed") == 0)
+		return device_removed();
 	if (strcmp(argv[1], "leave-open") == 0)
 		return leave_open();
 	printf("1..29\n");

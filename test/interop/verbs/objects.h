@@ -91,6 +91,8 @@ struct ibv_async_event async_event(struct ibv_context *context, int ms);
 
 void case_late(void);
 void case_flushed(void);
+/** The device is removed, when a line on the standard output has asked for it. Its exit status. */
+int device_removed(void);
 /** Leave all open, and give it back in a handler of exit(). Its exit status. */
 int leave_open(void);
 

@@ -2,6 +2,7 @@
 /** @file Cases of the program objects: how connections end, and what is left of them. */
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -123,6 +124,66 @@ case_flushed(void)
 	rdma_destroy_ep(e.id);
 	free(e.mem);
 	done("a queue pair in error without a connection flushes what is posted");
+}
+
+/* ---- The end of the device ---- */
+
+/** The next event of a channel, which must be one of these two; which one. */
+static unsigned int
+cm_either(struct rdma_event_channel *ch, enum rdma_cm_event_type one, enum rdma_cm_event_type two,
+          const struct rdma_cm_id *id)
+{
+	struct pollfd p = {.fd = ch->fd, .events = POLLIN};
+	struct rdma_cm_event *ev;
+	unsigned int which;
+
+	MUST(poll(&p, 1, 10000) == 1 && rdma_get_cm_event(ch, &ev) == 0);
+	MUST((ev->event == one || ev->event == two) && ev->id == id);
+	which = ev->event == two;
+	MUST(rdma_ack_cm_event(ev) == 0);
+	return which;
+}
+
+int
+device_removed(void)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct rdma_conn_param cp = {0};
+	struct ibv_qp_init_attr attr = plain();
+	struct rdma_cm_id *listener, *late;
+	struct ibv_port_attr port;
+	struct sockaddr_in own;
+	struct end e;
+
+	client_open(&e);
+	late = client_id();
+	MUST(rdma_create_qp(late, NULL, &attr) == 0);
+	MUST(ch != NULL && rdma_create_id(ch, &listener, NULL, RDMA_PS_TCP) == 0);
+	own = *(struct sockaddr_in *)(void *)rdma_get_local_addr(e.id);
+	own.sin_port = 0;
+	MUST(rdma_bind_addr(listener, (struct sockaddr *)&own) == 0);
+	MUST(rdma_listen(listener, 1) == 0);
+	printf("remove it\n");
+	fflush(stdout);
+	/* in any order: the connection ends, and the device is gone */
+	MUST(cm_either(e.id->channel, RDMA_CM_EVENT_DISCONNECTED, RDMA_CM_EVENT_DEVICE_REMOVAL,
+	               e.id) != cm_either(e.id->channel, RDMA_CM_EVENT_DISCONNECTED,
+	                                  RDMA_CM_EVENT_DEVICE_REMOVAL, e.id));
+	(void)cm_either(ch, RDMA_CM_EVENT_DEVICE_REMOVAL, RDMA_CM_EVENT_DEVICE_REMOVAL, listener);
+	(void)cm_either(late->channel, RDMA_CM_EVENT_DEVICE_REMOVAL, RDMA_CM_EVENT_DEVICE_REMOVAL,
+	                late);
+	while (async_event(e.id->verbs, 10000).event_type != IBV_EVENT_DEVICE_FATAL)
+		;
+	MUST(ibv_query_port(e.id->verbs, 1, &port) == 0 && port.state == IBV_PORT_DOWN);
+	MUST(rdma_connect(late, &cp) == -1);
+	/* what the program has can be given back */
+	MUST(rdma_destroy_id(listener) == 0);
+	rdma_destroy_event_channel(ch);
+	rdma_destroy_ep(late);
+	MUST(ibv_dereg_mr(e.mr) == 0);
+	rdma_destroy_ep(e.id);
+	free(e.mem);
+	return 0;
 }
 
 /* ---- The end of the process ---- */

@@ -25,6 +25,13 @@ def main():
         print(c.out, end="")
         for line in (c.err + s.out + s.err).splitlines():
             print("# " + line)
+        env = {"LD_PRELOAD": ":".join(filter(None, (r.env.get("LD_PRELOAD"), os.path.join(os.path.dirname(program), "verbs_remove.so")))),
+               "WEFT_TEST_REMOVE": r.path("remove")}
+        o = r.client([program, "removed", SERVER], env=env)
+        rig.until(lambda: "remove it" in o.out, o)
+        with open(r.path("remove"), "wb"):
+            pass
+        rig.check(o.wait(60) == 0, "the device was removed", o)
         o = r.client([program, "leave-open", SERVER])
         rig.check(o.wait(30) == 0 and o.out == "left\n", "calls in a handler of exit()", o)
         r.n += 1  # a socket without a server
