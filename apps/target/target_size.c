@@ -173,16 +173,36 @@ size_open(const char *root, const char *path)
 	return fopen(name, "re");
 }
 
-/* The number in a file. "max", which a group without a limit has, is none. */
-static bool
-size_number(const char *root, const char *group, const char *file, uint64_t *v)
+/** Where a version of control groups has what of memory. */
+static const struct size_cgroup {
+	const char *dir;  /**< its hierarchy */
+	const char *most; /**< a group's limit; "max": none */
+	const char *now;  /**< what it and those below it use */
+	const char
+	        *total; /**< what begins the names in memory.stat that are of those below it, too */
+} size_cgroup_of[] = {
+        {"/sys/fs/cgroup", "memory.max", "memory.current", ""},
+        {"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_"},
+};
+
+static FILE *
+size_open_group(const char *root, const struct size_cgroup *cg, const char *group, const char *file)
 {
 	char path[CONF_PATH_MAX];
-	FILE *f = NULL;
+
+	if ((size_t)snprintf(path, sizeof(path), "%s%s/%s", cg->dir, group, file) >= sizeof(path))
+		return NULL;
+	return size_open(root, path);
+}
+
+/* The number in a file. "max", which a group without a limit has, is none. */
+static bool
+size_number(const char *root, const struct size_cgroup *cg, const char *group, const char *file,
+            uint64_t *v)
+{
+	FILE *f = size_open_group(root, cg, group, file);
 	int n = 0;
 
-	if ((size_t)snprintf(path, sizeof(path), "/sys/fs/cgroup%s%s", group, file) < sizeof(path))
-		f = size_open(root, path);
 	if (f != NULL) {
 		n = fscanf(f, "%" SCNu64, v);
 		fclose(f);
@@ -193,20 +213,19 @@ size_number(const char *root, const char *group, const char *file, uint64_t *v)
 /* Of what a group uses, the memory that the kernel takes back when it is asked for more: file cache
  * without changes, and caches of its own. */
 static uint64_t
-size_reclaimable(const char *root, const char *group)
+size_reclaimable(const char *root, const struct size_cgroup *cg, const char *group)
 {
 	static const char *const names[] = {"inactive_file", "active_file", "slab_reclaimable"};
-	char path[CONF_PATH_MAX], line[128], name[64];
+	const size_t skip = strlen(cg->total);
+	FILE *f = size_open_group(root, cg, group, "memory.stat");
+	char line[128], name[64];
 	uint64_t sum = 0, v;
-	FILE *f = NULL;
 
-	if ((size_t)snprintf(path, sizeof(path), "/sys/fs/cgroup%s/memory.stat", group) <
-	    sizeof(path))
-		f = size_open(root, path);
 	while (f != NULL && fgets(line, sizeof(line), f) != NULL)
 		for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 			if (sscanf(line, "%63s %" SCNu64, name, &v) == 2 &&
-			    strcmp(name, names[i]) == 0)
+			    strncmp(name, cg->total, skip) == 0 &&
+			    strcmp(name + skip, names[i]) == 0)
 				sum += v;
 	if (f != NULL)
 		fclose(f);
@@ -245,28 +264,41 @@ size_beside(const char *root, uint64_t pid, struct size_room *r)
 		fclose(f);
 }
 
-/* The least that a control group and those above it leave. */
-static void
-size_cgroups(const char *root, uint64_t beside, struct size_room *r)
+/* A group's name in a line of /proc/PID/cgroup: "0::NAME" of version 2, and "4:memory:NAME" or
+ * "4:hugetlb,memory:NAME" of version 1. NULL: the line is of no group that limits memory. */
+static char *
+size_group_name(char *line, const struct size_cgroup **cg)
 {
-	char line[CONF_PATH_MAX], *group = NULL, *last;
-	FILE *f = size_open_proc(root, beside, "cgroup");
-	uint64_t most, now;
+	char *of = strchr(line, ':'), *name = of != NULL ? strchr(of + 1, ':') : NULL, *word, *more;
 
-	while (group == NULL && f != NULL && fgets(line, sizeof(line), f) != NULL)
-		if (strncmp(line, "0::/", 4) == 0)
-			group = line + 3;
-	if (f != NULL)
-		fclose(f);
-	if (group == NULL)
-		return;
-	group[strcspn(group, "\n")] = '\0';
+	if (name == NULL || name[1] != '/')
+		return NULL;
+	*name++ = '\0';
+	name[strcspn(name, "\n")] = '\0';
+	*cg = &size_cgroup_of[0];
+	if (strcmp(line, "0:") == 0)
+		return name;
+	*cg = &size_cgroup_of[1];
+	for (word = strtok_r(of + 1, ",", &more); word != NULL; word = strtok_r(NULL, ",", &more))
+		if (strcmp(word, "memory") == 0)
+			return name;
+	return NULL;
+}
+
+/* The least that a group and those above it leave. A container may see its own group as the topmost
+ * one, and a name that is of outside: what is not there is passed by on the way up. */
+static void
+size_group(const char *root, const struct size_cgroup *cg, char *group, struct size_room *r)
+{
+	uint64_t most, now;
+	char *last;
+
 	for (;;) {
 		if (strcmp(group, "/") == 0)
 			*group = '\0'; /* a group of a container's own, or the topmost one */
-		if (size_number(root, group, "/memory.max", &most) &&
-		    size_number(root, group, "/memory.current", &now)) {
-			uint64_t back = size_reclaimable(root, group) + r->beside_bytes, left;
+		if (size_number(root, cg, group, cg->most, &most) &&
+		    size_number(root, cg, group, cg->now, &now)) {
+			uint64_t back = size_reclaimable(root, cg, group) + r->beside_bytes, left;
 
 			now -= back < now ? back : now;
 			left = most > now ? most - now : 0;
@@ -280,6 +312,21 @@ size_cgroups(const char *root, uint64_t beside, struct size_room *r)
 			return;
 		*last = '\0';
 	}
+}
+
+/* A machine may have groups of both versions. */
+static void
+size_cgroups(const char *root, uint64_t beside, struct size_room *r)
+{
+	FILE *f = size_open_proc(root, beside, "cgroup");
+	const struct size_cgroup *cg;
+	char line[CONF_PATH_MAX], *group;
+
+	while (f != NULL && fgets(line, sizeof(line), f) != NULL)
+		if ((group = size_group_name(line, &cg)) != NULL)
+			size_group(root, cg, group, r);
+	if (f != NULL)
+		fclose(f);
 }
 
 void

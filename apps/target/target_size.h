@@ -48,10 +48,11 @@ struct size_room {
 };
 
 /**
- * Look at the files below root ("": the machine's): /proc/meminfo, and memory.max of the control
- * group (version 2) and of those above it. beside: the process of a target that this one is to
- * replace, which then has no memory any more; the control group is that process's. 0: there is
- * none. A process that is not there, or does not show itself, has nothing.
+ * Look at the files below root ("": the machine's): /proc/meminfo, and the limit of the control
+ * group (memory.max of version 2, memory.limit_in_bytes of version 1) and of those above it.
+ * beside: the process of a target that this one is to replace, which then has no memory any more;
+ * the control group is that process's. 0: there is none. A process that is not there, or does not
+ * show itself, has nothing.
  */
 void size_room(const char *root, uint64_t beside, struct size_room *r);
 

@@ -113,6 +113,42 @@ test_cgroup(void)
 	end();
 }
 
+/* Version 1: the controller has a hierarchy of its own, beside the one of version 2 that limits
+ * nothing. A container without a namespace of groups finds its own group at the top. */
+static void
+test_cgroup_v1(void)
+{
+	struct size_room r;
+
+	begin();
+	plant("/proc/meminfo", "MemAvailable: 1048576 kB\n");
+	plant("/proc/self/cgroup",
+	      "9:name=systemd:/x\n5:hugetlb,memory:/pod/one\n3:cpuset:/y\n0::/pod/one\n");
+	plant("/sys/fs/cgroup/memory/pod/one/memory.limit_in_bytes", "9223372036854771712\n");
+	plant("/sys/fs/cgroup/memory/pod/one/memory.usage_in_bytes", "4096\n");
+	size_room(root, 0, &r);
+	CHECK_EQ(r.bytes, 1024 * MIB);
+	CHECK(!r.cgroup);
+	plant("/sys/fs/cgroup/memory/pod/memory.limit_in_bytes", "104857600\n");
+	plant("/sys/fs/cgroup/memory/pod/memory.usage_in_bytes", "96468992\n");
+	plant("/sys/fs/cgroup/memory/pod/memory.stat",
+	      "inactive_file 1\ntotal_inactive_file 50331648\ntotal_active_file 41943040\n");
+	size_room(root, 0, &r);
+	CHECK_EQ(r.bytes, 96 * MIB);
+	CHECK(r.cgroup);
+	plant("/proc/self/cgroup", "4:memory:/elsewhere/two\n0::/elsewhere/two\n");
+	plant("/sys/fs/cgroup/memory/memory.limit_in_bytes", "8388608\n");
+	plant("/sys/fs/cgroup/memory/memory.usage_in_bytes", "4194304\n");
+	size_room(root, 0, &r);
+	CHECK_EQ(r.bytes, 4 * MIB);
+	/* Both versions limit: the less counts. */
+	plant("/sys/fs/cgroup/elsewhere/two/memory.max", "2097152\n");
+	plant("/sys/fs/cgroup/elsewhere/two/memory.current", "0\n");
+	size_room(root, 0, &r);
+	CHECK_EQ(r.bytes, 2 * MIB);
+	end();
+}
+
 /* The target that is replaced gives back what no file has, and hugepages. Its group counts. */
 static void
 test_beside(void)
@@ -237,5 +273,6 @@ test_check(void)
 
 WEFT_TEST_MAIN({"memory of the machine", test_meminfo},
                {"control groups, those above too", test_cgroup},
+               {"control groups of version 1", test_cgroup_v1},
                {"a target that is replaced", test_beside}, {"what is needed", test_need},
                {"a start with too little is refused", test_check})
