@@ -9,7 +9,8 @@
  *   (target_say.h: log lines that peers provoke); target_memory.c
  * - exports (target_export.h): target_export.c; target_served.c, target_offline.c (whether an
  *   export is served); target_rights.c; target_why.c; target_bad_range.c
- * - opening of an export (target_opening.h): target_opening*.c
+ * - opening of an export (target_opening.h): target_opening*.c; of many (target_ahead.h):
+ *   target_ahead.c
  * - files of exports (target_file.h): target_watch.c; which exports have the same (target_media.h):
  *   target_media.c
  * - connections (target_conn.h): target_listen.c, target_conn.c, target_later.c

@@ -137,8 +137,8 @@ target_export_in_use(const struct conf_export *conf, char *err, size_t err_size)
 	return opening_fail(&o, -EBUSY, "is in use by another export or process");
 }
 
-static void
-export_is_up(struct target_export *ex)
+void
+target_export_opened(struct target_export *ex)
 {
 	atomic_store_explicit(&ex->rights, ex->conf->rights, memory_order_relaxed);
 	atomic_store_explicit(&ex->up, true, memory_order_release);
@@ -155,6 +155,33 @@ target_export_blank(struct target_export *ex, const struct conf_export *conf)
 	pthread_mutex_init(&ex->lock, NULL);
 }
 
+/** What an opening of any export begins with. */
+static int
+export_begin(struct opening *o, struct target_export *ex)
+{
+	int rc;
+
+	target_export_blank(ex, o->conf);
+	rc = export_key(o, &ex->hash_key);
+	if (rc != 0)
+		return rc;
+	rc = opening_fit(o);
+	if (rc != 0)
+		target_export_release(ex);
+	return rc;
+}
+
+int
+target_export_open_ahead(struct target_export *ex, const struct conf_export *conf, char *err,
+                         size_t err_size)
+{
+	struct opening o = {
+	        .conf = conf, .err = err, .err_size = err_size, .bytes = conf->size_bytes};
+	const int rc = export_begin(&o, ex);
+
+	return rc != 0 ? rc : target_volume_open(ex, conf, err, err_size);
+}
+
 int
 target_export_open(struct target_export *ex, const struct conf_export *conf, int numa_node,
                    char *err, size_t err_size)
@@ -164,21 +191,15 @@ target_export_open(struct target_export *ex, const struct conf_export *conf, int
 	bool in_file = conf->persist != CONF_PERSIST_VOLATILE;
 	int rc, fd;
 
-	target_export_blank(ex, conf);
-	rc = export_key(&o, &ex->hash_key);
+	if (conf->format == CONF_FORMAT_VOLUME) {
+		rc = target_export_open_ahead(ex, conf, err, err_size);
+		if (rc == 0)
+			target_export_opened(ex);
+		return rc;
+	}
+	rc = export_begin(&o, ex);
 	if (rc != 0)
 		return rc;
-	rc = opening_fit(&o);
-	if (rc != 0) {
-		target_export_release(ex);
-		return rc;
-	}
-	if (conf->format == CONF_FORMAT_VOLUME) {
-		rc = target_volume_open(ex, conf, err, err_size);
-		if (rc == 0)
-			export_is_up(ex);
-		return rc;
-	}
 	o.is_new = !in_file;
 	if (in_file) {
 		fd = opening_file(&o);
@@ -209,7 +230,7 @@ target_export_open(struct target_export *ex, const struct conf_export *conf, int
 	if (o.created)
 		opening_sync_directory(conf->path);
 	ex->created = o.created;
-	export_is_up(ex);
+	target_export_opened(ex);
 	(conf->format == CONF_FORMAT_LOG ? opening_log_report : opening_object_report)(&o, ex);
 	return 0;
 }

@@ -138,6 +138,11 @@ struct target_export {
  */
 int target_export_open(struct target_export *ex, const struct conf_export *conf, int numa_node,
                        char *err, size_t err_size);
+/** The same of a volume, but for what target_export_opened() does. Any set-up thread. */
+int target_export_open_ahead(struct target_export *ex, const struct conf_export *conf, char *err,
+                             size_t err_size);
+/** The last step of an opening: the export is up, and a line tells of a volume. */
+void target_export_opened(struct target_export *ex);
 /** Make an export that is not open. */
 void target_export_blank(struct target_export *ex, const struct conf_export *conf);
 /**

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "target.h"
+#include "target_ahead.h"
 #include "target_auth.h"
 #include "target_file.h"
 #include "target_grant.h"
@@ -54,14 +55,15 @@ offline_say(const struct target_export *ex)
 	ui_msg(UI_ERR "export %s: OFFLINE: %s; SIGHUP tries it again", ex->conf->name, ex->why);
 }
 
-int
-target_exports_open(struct target *t, int numa_node, char *err, size_t err_size)
+/** Open those of the configuration, one after the other. *up: how many are served. Returns the
+ * error of the first that is not; with --strict this ends it. */
+static int
+exports_open(struct target *t, struct target_ahead *ahead, unsigned int *up, char *err,
+             size_t err_size)
 {
 	char why[CONF_ERR_MAX + CONF_PATH_MAX];
-	unsigned int up = 0;
 	int rc = 0, first = 0;
 
-	t->numa_node = numa_node;
 	for (uint32_t i = 0; i < t->conf.nexports; i++) {
 		struct target_export *ex = &t->exports[i];
 
@@ -76,7 +78,9 @@ target_exports_open(struct target *t, int numa_node, char *err, size_t err_size)
 			ui_msg("export %s: kept out of service by weft-ctl", ex->conf->name);
 			continue;
 		}
-		rc = target_export_open(ex, &t->conf.exports[i], numa_node, why, sizeof(why));
+		if (!target_ahead_take(ahead, i, &rc, why, sizeof(why)))
+			rc = target_export_open(ex, &t->conf.exports[i], t->numa_node, why,
+			                        sizeof(why));
 		if (rc == 0 && ex->volume != NULL) {
 			rc = target_volume_attach(t, ex, why, sizeof(why));
 			if (rc != 0) {
@@ -94,14 +98,27 @@ target_exports_open(struct target *t, int numa_node, char *err, size_t err_size)
 		target_rate_set(t, ex);
 		if (rc == 0) {
 			target_watch_begin(t, ex);
-			up++;
+			++*up;
 			continue;
 		}
 		first = first != 0 ? first : rc;
 		offline_set(ex, why);
 	}
-	if (up == 0)
-		return first;
+	return first;
+}
+
+int
+target_exports_open(struct target *t, int numa_node, char *err, size_t err_size)
+{
+	struct target_ahead *ahead = target_ahead_begin(t);
+	unsigned int up = 0;
+	int rc;
+
+	t->numa_node = numa_node;
+	rc = exports_open(t, ahead, &up, err, err_size);
+	target_ahead_end(ahead);
+	if (rc != 0 && (t->strict || up == 0))
+		return rc;
 	for (uint32_t i = 0; i < target_nexports(t); i++)
 		if (!target_export_up(&t->exports[i]) &&
 		    atomic_load_explicit(&t->exports[i].held, memory_order_relaxed) ==

@@ -116,6 +116,48 @@ def test_served():
     assert t.term() == 0, t.logged()[-2000:]
 
 
+def test_first_start():
+    """Volumes that are made at the start wait for the disk together: one after the other they would wait twice each. Two of one file:
+    the first one of the configuration has it. What --strict refuses leaves no files."""
+    n, most = 32, 16  # volumes; at once (AHEAD_THREADS)
+    exports = {f"f{i}": {"format": "volume", "path": path(f"fs.f{i}"), "size": "2M"} for i in range(n)}
+    os.symlink(os.path.dirname(path("fs")), path("fs.link"))
+    exports["again"] = exports["f3"] | {"path": path("fs.link/fs.f3")}
+    trace = path("fs.trace")
+    t = stateful("fs", exports)
+    os.environ.update(LD_PRELOAD=os.path.join(BUILD, "test", "e2e", "libio_trace.so"), WEFT_IO_TRACE=trace, WEFT_IO_DELAY_US="20000")
+    try:
+        t.start()
+    finally:
+        for k in ("LD_PRELOAD", "WEFT_IO_TRACE", "WEFT_IO_DELAY_US"):
+            del os.environ[k]
+    with open(trace, encoding="utf-8") as f:
+        syncs = sorted((int(w[2]), int(w[1])) for w in map(str.split, f) if w[0] == "sync" and "/fs.f" in w[5])
+    assert len(syncs) == 2 * n, len(syncs)
+    one_by_one, last = 0, 0  # the longest row of syncs of which each begins behind the end of the one before
+    for ended, begun in syncs:
+        if begun >= last:
+            one_by_one, last = one_by_one + 1, ended
+    print(f"# {len(syncs)} syncs of {n} volumes: {one_by_one} one behind the other", flush=True)
+    assert one_by_one <= 4 * 2 * n // most, one_by_one
+    rows = {r["name"]: r["state"] for r in t.ctl("exports")["exports"]}
+    assert [k for k, v in rows.items() if v != "served"] == ["again"], rows
+    told = re.findall(r"export (f\d+): \S+, [^\n]*; new$", t.logged(), re.M)
+    assert told == [f"f{i}" for i in range(len(told))] and told, t.logged()[:3000]
+    restart(t)
+    rows = {r["name"]: r["state"] for r in t.ctl("exports")["exports"]}
+    assert [k for k, v in rows.items() if v != "served"] == ["again"], rows
+    assert t.term() == 0, t.logged()[-2000:]
+    for e in list(exports.values())[:n]:
+        os.unlink(e["path"])
+    t = stateful("fs2", exports)
+    t.args = ["--strict"]
+    t.start(ok=False)
+    assert t.proc.wait(30) == 1 and "in use by another export" in t.logged(), t.logged()
+    left = [e["path"] for e in exports.values() if os.path.exists(e["path"])]
+    assert not left, left
+
+
 def test_limit():
     """As many as may be; one more is refused in one line, and counted."""
     t = stateful("li").start()
@@ -159,4 +201,4 @@ def test_long_request():
     assert t.term() == 0
 
 
-main([test_served, test_limit, test_long_request])
+main([test_served, test_first_start, test_limit, test_long_request])
