@@ -22,6 +22,11 @@ def skip(why):
     sys.exit(0)
 
 
+def no_program(name, package=None):
+    """Why a case is skipped: what is missing, and how to get it."""
+    return f"there is no {name}: apt-get install {package or name}, or .ci/deps deb as root"
+
+
 def end():
     """The last line; the exit status."""
     print(f"1..{count}")

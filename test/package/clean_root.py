@@ -18,7 +18,7 @@ import tempfile
 import time
 import traceback
 
-from cases import check, end, skip
+from cases import check, end, no_program, skip
 from debian import NOT_HERE, make_packages, make_root
 
 SOURCE, BUILD = (os.path.realpath(p) for p in sys.argv[1:3])
@@ -296,9 +296,9 @@ def life():
 def main():
     """Make packages and root; then begin again, with mounts, processes and a network of its own."""
     if os.getuid() != 0:
-        skip("making a root takes root")
+        skip("making a root takes root: mmdebstrap makes device files and owners; run test/run deb as root")
     if shutil.which("mmdebstrap") is None and not os.path.exists(TAR):
-        skip("there is no mmdebstrap")
+        skip(no_program("mmdebstrap"))
     out = tempfile.mkdtemp(prefix="weft-clean.")
     try:
         why = make_packages(SOURCE, os.path.join(out, "debs"))
@@ -333,7 +333,7 @@ def in_root(out):
                            text=True, check=False)
         check("lintian finds no error", p.returncode == 0, p.stdout)
     else:
-        check("lintian finds no error # SKIP there is no lintian", True)
+        check("lintian finds no error # SKIP " + no_program("lintian"), True)
     return end()
 
 

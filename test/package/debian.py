@@ -37,7 +37,8 @@ def make_root(debs, tar, *more):
                        stderr=subprocess.STDOUT, text=True, check=False)
     # Without a network there is no root. Anything else, a package that Debian has not for example, is a fault.
     if p.returncode and re.search("Temporary failure|Could not resolve|Could not connect", p.stdout):
-        skip("mmdebstrap has made no root: " + " ".join(t for t in p.stdout.split("\n") if t.startswith("E:")))
+        skip("mmdebstrap has made no root: " + " ".join(t for t in p.stdout.split("\n") if t.startswith("E:")) +
+             "; it takes packages of bookworm from Debian's mirror, once: a network, or a mirror in APT's settings, is needed")
     if p.returncode:
         check("the root is made, with what the packages depend on", False, p.stdout)
         sys.exit(end())

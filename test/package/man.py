@@ -62,7 +62,7 @@ def program(words):
 
 def main():
     if shutil.which("groff") is None:
-        print("1..0 # SKIP there is no groff")
+        print("1..0 # SKIP there is no groff: apt-get install groff-base, or .ci/deps test as root")
         return 0
     tmp = tempfile.mkdtemp(prefix="weft-man.")
     try:
