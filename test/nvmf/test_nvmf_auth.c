@@ -5,7 +5,12 @@
 
 #include <errno.h>
 #include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
+
+#include <openssl/bn.h>
+#include <openssl/core_names.h>
+#include <openssl/evp.h>
 
 #include "nvmf_dhchap.h"
 #include "nvmf_rig.h"
@@ -86,6 +91,7 @@ test_groups(void)
 {
 	uint8_t a_pub[1024], b_pub[1024], a[1024], b[1024];
 	void *a_key, *b_key;
+	BIGNUM *p = NULL;
 
 	for (uint8_t group = 1; group < NVMF_DHCHAP_GROUPS; group++) {
 		const uint32_t n = nvmf_dhchap_dh_bytes(group);
@@ -102,9 +108,47 @@ test_groups(void)
 		CHECK_EQ(nvmf_dhchap_shared(group, a_key, b_pub, a), -EINVAL);
 		memset(b_pub, 0xff, n);
 		CHECK_EQ(nvmf_dhchap_shared(group, a_key, b_pub, a), -EINVAL);
+		CHECK(EVP_PKEY_get_bn_param(a_key, OSSL_PKEY_PARAM_FFC_P, &p) == 1 &&
+		      BN_sub_word(p, 1) == 1 && BN_bn2binpad(p, b_pub, (int)n) == (int)n);
+		CHECK_EQ(nvmf_dhchap_shared(group, a_key, b_pub, a), -EINVAL);
+		BN_free(p);
+		p = NULL;
 		nvmf_dhchap_key_free(a_key);
 		nvmf_dhchap_key_free(b_key);
 	}
+}
+
+static uint64_t
+cpu_ns(void)
+{
+	struct timespec ts;
+
+	CHECK_EQ(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts), 0);
+	return (uint64_t)ts.tv_sec * 1000000000U + (uint64_t)ts.tv_nsec;
+}
+
+/** A host that has proved nothing has one thread compute. What a reply costs is no more than a few
+ * keys: with a check of the value against the group's order it was 17 times one. */
+static void
+test_cost(void)
+{
+	const uint8_t group = NVMF_DHCHAP_GROUPS - 1;
+	uint64_t key_ns = UINT64_MAX, shared_ns = UINT64_MAX, began_ns, took_ns;
+	uint8_t pub[1024], out[1024];
+	void *key;
+
+	for (int i = 0; i < 3; i++) {
+		began_ns = cpu_ns();
+		CHECK_EQ(nvmf_dhchap_key(group, &key, pub), 0);
+		took_ns = cpu_ns() - began_ns;
+		key_ns = took_ns < key_ns ? took_ns : key_ns;
+		began_ns = cpu_ns();
+		CHECK_EQ(nvmf_dhchap_shared(group, key, pub, out), 0);
+		took_ns = cpu_ns() - began_ns;
+		shared_ns = took_ns < shared_ns ? took_ns : shared_ns;
+		nvmf_dhchap_key_free(key);
+	}
+	CHECK(shared_ns < 4 * key_ns);
 }
 
 /* ---- A host ---- */
@@ -360,4 +404,5 @@ test_refusals(void)
 }
 
 WEFT_TEST_MAIN({"vectors", test_vectors}, {"secrets", test_secrets}, {"groups", test_groups},
-               {"exchanges", test_exchanges}, {"refusals", test_refusals})
+               {"what a reply of a group costs", test_cost}, {"exchanges", test_exchanges},
+               {"refusals", test_refusals})
