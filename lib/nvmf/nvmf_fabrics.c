@@ -103,12 +103,12 @@ connect_io(struct nvmf_slot *s, const struct weft_nvmf_connect *d, uint16_t qid)
 	most = atomic_load_explicit(&c->granted, memory_order_acquire);
 	if (qid > (most == 0 ? t->attr.max_io_queues : most) || c->subsys->discovery)
 		return connect_refuse(s, AT_QID);
+	if (c->admin != NULL && nvmf_auth_lacks(c->admin))
+		return NVMF_NEVER(WEFT_NVMF_AUTH_REQUIRED);
 	/* A host that connects again may be faster than the end of its old queue: no DNR. */
 	if (atomic_load_explicit(&c->state, memory_order_acquire) != NVMF_CTRL_READY ||
 	    c->ioq[qid - 1] != NULL)
 		return WEFT_NVMF_SEQUENCE;
-	if (c->admin == NULL || nvmf_auth_lacks(c->admin))
-		return NVMF_NEVER(WEFT_NVMF_AUTH_REQUIRED);
 	if (nvmf_auth_begin(q, c->subsys, d->hostnqn, &q->auth) != WEFT_NVMF_OK)
 		return WEFT_NVMF_CONNECT_BUSY;
 	nvmf_ctrl_join(c, q, qid);
@@ -200,6 +200,9 @@ fabrics_property_start(struct nvmf_slot *s)
 {
 	if (s->queue->ctrl == NULL)
 		return WEFT_NVMF_SEQUENCE;
+	/* A shutdown flushes the volumes of the host whose name was told. */
+	if (nvmf_auth_lacks(s->queue))
+		return NVMF_NEVER(WEFT_NVMF_AUTH_REQUIRED);
 	return s->queue->qid == 0 ? WEFT_NVMF_OK : NVMF_NEVER(WEFT_NVMF_INVALID_FIELD);
 }
 

@@ -5,7 +5,7 @@
 /**
  * @file Hosts that prove their names: DH-HMAC-CHAP (NVMe Base 2.0 s8.13). A subsystem with keys
  * admits only the hosts that it has an entry of. A host proves itself on each of its queues before
- * any other command than Connect, the two authentication commands, and those of properties.
+ * any other command than Connect and the two authentication commands.
  *
  * The computations of a Diffie-Hellman group take milliseconds. A thread of the target makes them,
  * one after the other, so workers never do. A controller has at most one there before its host has

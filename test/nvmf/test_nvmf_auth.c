@@ -298,6 +298,7 @@ test_exchanges(void)
 	struct weft_nvmf_stats st;
 	struct nv_queue a, io;
 	uint8_t page[4096];
+	uint64_t value;
 	struct host h;
 	struct nv n;
 
@@ -310,6 +311,9 @@ test_exchanges(void)
 				h.mutual = mutual;
 				connect_admin(&n, &a);
 				CHECK_EQ(nv_identify(&a, 1, 0, page), 0x4191);
+				CHECK_EQ(nv_property_set(&a, WEFT_NVMF_PROP_CC, 0x460001), 0x4191);
+				CHECK_EQ(nv_property_get(&a, WEFT_NVMF_PROP_CSTS, false, &value),
+				         0x4191);
 				CHECK_EQ(prove(&a, &h), 0);
 				CHECK_EQ(nv_property_set(&a, WEFT_NVMF_PROP_CC, 0x460001), 0);
 				CHECK_EQ(nv_identify(&a, 1, 0, page), 0);
@@ -318,10 +322,10 @@ test_exchanges(void)
 	/* an I/O queue proves itself too; a proved queue may do it again */
 	h.dh = 1;
 	connect_admin(&n, &a);
-	CHECK_EQ(nv_property_set(&a, WEFT_NVMF_PROP_CC, 0x460001), 0);
 	nv_open(&n, 1, &io);
 	CHECK_EQ(nv_connect(&io, NV_SUBSYS, NV_HOST, a.cntlid, 1, 31, 0), 0x4191);
 	CHECK_EQ(prove(&a, &h), 0);
+	CHECK_EQ(nv_property_set(&a, WEFT_NVMF_PROP_CC, 0x460001), 0);
 	CHECK_EQ(nv_connect(&io, NV_SUBSYS, NV_HOST, a.cntlid, 1, 31, 0), 0);
 	CHECK_EQ(nv_rw(&io, WEFT_NVMF_IO_READ, 0, 1, page, 512, 0), 0x4191);
 	CHECK_EQ(prove(&io, &h), 0);
