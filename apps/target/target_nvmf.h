@@ -148,7 +148,7 @@ struct target_nvmf_worker *target_nvmf_at(struct target_nvmf *n, const struct we
 /** Whether a host of this address may connect; if not, that is counted and logged. */
 bool target_nvmf_admits(struct target_nvmf *n, const struct sockaddr_storage *remote);
 /** Of weft_nvmf_group_attr: log that a host has not proved its name. */
-void target_nvmf_auth_failed(struct weft_nvmf_group *g, const char *hostnqn, uint8_t rce);
+void target_nvmf_auth_failed(struct weft_nvmf_group *g, const char *hostnqn, uint8_t why);
 /** Log that a connection was refused. */
 void target_nvmf_refused(const struct sockaddr_storage *remote, int why);
 

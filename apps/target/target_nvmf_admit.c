@@ -48,20 +48,22 @@ target_nvmf_refused(const struct sockaddr_storage *remote, int why)
 }
 
 void
-target_nvmf_auth_failed(struct weft_nvmf_group *g, const char *hostnqn, uint8_t rce)
+target_nvmf_auth_failed(struct weft_nvmf_group *g, const char *hostnqn, uint8_t why)
 {
-	static const char *const why[] = {
-	        "it took too long",
-	        "its secret is wrong, or the controllers have none for it",
-	        "it does not offer DH-HMAC-CHAP",
-	        "it asks for a secure channel",
-	        "it offers no hash that there is",
-	        "it offers no group that there is",
-	        "a message has wrong fields",
-	        "a message that was not its turn",
+	static const char *const texts[WEFT_NVMF_AUTH_REASONS] = {
+	        [WEFT_NVMF_AUTH_EXPIRED] = "it took too long",
+	        [WEFT_NVMF_AUTH_FAILED] =
+	                "its secret is wrong, or the controllers have none for it",
+	        [WEFT_NVMF_AUTH_PROTOCOL] = "it does not offer DH-HMAC-CHAP",
+	        [WEFT_NVMF_AUTH_CONCATENATION] = "it asks for a secure channel",
+	        [WEFT_NVMF_AUTH_HASH] = "it offers no hash that there is",
+	        [WEFT_NVMF_AUTH_GROUP] = "it offers no group that there is",
+	        [WEFT_NVMF_AUTH_PAYLOAD] = "a message has wrong fields",
+	        [WEFT_NVMF_AUTH_MESSAGE] = "a message that was not its turn",
+	        [WEFT_NVMF_AUTH_DENIED] = "it does not accept the target's challenge or proof",
 	};
 
 	(void)g;
 	target_log(UI_WARNING "host %s was refused, as it has not proved its name: %s", hostnqn,
-	           rce < sizeof(why) / sizeof(why[0]) ? why[rce] : "unknown");
+	           why < WEFT_NVMF_AUTH_REASONS ? texts[why] : "unknown");
 }

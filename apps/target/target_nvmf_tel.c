@@ -17,7 +17,8 @@
 static void
 tel_auth(const struct weft_nvmf_stats *s, struct weft_tel *tel)
 {
-	static const char *const names[] = {
+	static const char *const names[WEFT_NVMF_AUTH_REASONS] = {
+	        [WEFT_NVMF_AUTH_EXPIRED] = "auth_expired",
 	        [WEFT_NVMF_AUTH_FAILED] = "auth_failed_proof",
 	        [WEFT_NVMF_AUTH_PROTOCOL] = "auth_failed_protocol",
 	        [WEFT_NVMF_AUTH_CONCATENATION] = "auth_failed_concatenation",
@@ -25,12 +26,12 @@ tel_auth(const struct weft_nvmf_stats *s, struct weft_tel *tel)
 	        [WEFT_NVMF_AUTH_GROUP] = "auth_failed_group",
 	        [WEFT_NVMF_AUTH_PAYLOAD] = "auth_failed_payload",
 	        [WEFT_NVMF_AUTH_MESSAGE] = "auth_failed_message",
+	        [WEFT_NVMF_AUTH_DENIED] = "auth_failed_denied",
 	};
 
 	weft_tel_u64(tel, "auth_done", s->auth_done);
-	for (unsigned int i = 1; i < sizeof(names) / sizeof(names[0]); i++)
+	for (unsigned int i = 0; i < WEFT_NVMF_AUTH_REASONS; i++)
 		weft_tel_u64(tel, names[i], s->auth_failed[i]);
-	weft_tel_u64(tel, "auth_expired", s->auth_expired);
 	weft_tel_u64(tel, "auth_busy", s->auth_busy);
 }
 

@@ -25,7 +25,9 @@
 #define MSG_FAILURE2   0xf0
 #define MSG_FAILURE1   0xf1
 #define MSG_BYTES      16U /**< of those without a tail */
-#define NEGOTIATE_AT   8U  /**< the first descriptor */
+#define FAILURE_BYTES  8U  /**< what of AUTH_Failure2 has a meaning, and all that Linux sends */
+#define NO_DUE         UINT64_MAX
+#define NEGOTIATE_AT   8U /**< the first descriptor */
 #define DESC_BYTES     64U
 #define DESC_LIST      30U /**< octets of a descriptor's list */
 #define DHCHAP_ID      1
@@ -39,6 +41,16 @@ auth_wipe(struct nvmf_auth *a)
 	explicit_bzero(a->peer_challenge, sizeof(a->peer_challenge));
 	explicit_bzero(a->proof, sizeof(a->proof));
 	explicit_bzero(a->answer, sizeof(a->answer));
+}
+
+/** All of an exchange has to be over by then: the messages of a host do not give it more time. That
+ * of a queue that is not proved yet began with Connect. */
+static void
+auth_begin_due(struct nvmf_auth *a)
+{
+	if (a->due_ns == NO_DUE)
+		a->due_ns = a->group->now_ns + a->group->target->attr.connect_ns;
+	a->group->next_ns = NVMF_MIN(a->group->next_ns, a->due_ns);
 }
 
 uint16_t
@@ -56,8 +68,8 @@ nvmf_auth_begin(struct weft_nvmf_queue *q, const struct weft_nvmf_subsys *s, con
 		return WEFT_NVMF_CONNECT_BUSY;
 	a->group = q->group;
 	a->keys = *keys;
-	a->due_ns = q->group->now_ns + s->target->attr.connect_ns;
-	q->group->next_ns = NVMF_MIN(q->group->next_ns, a->due_ns);
+	a->due_ns = NO_DUE;
+	auth_begin_due(a);
 	*out = a;
 	return WEFT_NVMF_OK;
 }
@@ -72,12 +84,17 @@ nvmf_auth_free(struct nvmf_auth *a)
 	free(a);
 }
 
-/** Its host has not proved its name, by this RCE. 0: in time. */
+/** Its host has not proved its name. */
 static void
-auth_tell(const struct nvmf_auth *a, uint8_t rce)
+auth_tell(const struct nvmf_auth *a, uint8_t why)
 {
+	struct weft_nvmf *t = a->group->target;
+
+	nvmf_lock(t);
+	t->stats.auth_failed[why]++;
+	nvmf_unlock(t);
 	if (a->group->attr.auth_failed != NULL)
-		a->group->attr.auth_failed(a->group, a->keys.hostnqn, rce);
+		a->group->attr.auth_failed(a->group, a->keys.hostnqn, why);
 }
 
 static void
@@ -98,27 +115,20 @@ nvmf_auth_due(struct weft_nvmf_queue *q)
 		g->next_ns = NVMF_MIN(g->next_ns, q->auth->due_ns);
 		return;
 	}
-	nvmf_lock(g->target);
-	g->target->stats.auth_expired++;
-	nvmf_unlock(g->target);
-	auth_tell(q->auth, 0);
+	/* a failure that the host has not received was told before */
+	if (q->auth->state != NVMF_AUTH_FAILURE1)
+		auth_tell(q->auth, WEFT_NVMF_AUTH_EXPIRED);
 	auth_doom(q);
 }
 
 /** The host will receive AUTH_Failure1. A queue that was proved is not any more. */
 static void
-auth_fail(struct nvmf_auth *a, uint8_t rce)
+auth_fail(struct nvmf_auth *a, uint8_t why)
 {
-	struct weft_nvmf *t = a->group->target;
-
-	nvmf_lock(t);
-	t->stats.auth_failed[rce]++;
-	nvmf_unlock(t);
-	auth_tell(a, rce);
+	auth_tell(a, why);
 	a->state = NVMF_AUTH_FAILURE1;
-	a->rce = rce;
-	a->due_ns = a->group->now_ns + t->attr.connect_ns;
-	a->group->next_ns = NVMF_MIN(a->group->next_ns, a->due_ns);
+	a->why = why;
+	auth_begin_due(a);
 	atomic_store_explicit(&a->proved, false, memory_order_release);
 	auth_wipe(a);
 }
@@ -132,7 +142,7 @@ auth_proved(struct nvmf_auth *a)
 	t->stats.auth_done++;
 	nvmf_unlock(t);
 	a->state = NVMF_AUTH_NEGOTIATE;
-	a->due_ns = UINT64_MAX;
+	a->due_ns = NO_DUE;
 	atomic_store_explicit(&a->proved, true, memory_order_release);
 	auth_wipe(a);
 }
@@ -173,16 +183,16 @@ auth_best(const uint8_t *list, uint32_t n, int least, int most)
 	return best;
 }
 
-/** AUTH_Negotiate. Returns an RCE. */
+/** AUTH_Negotiate. Returns 0, or why the exchange fails. */
 static uint8_t
 auth_negotiate(struct nvmf_auth *a, const uint8_t *m, uint32_t bytes)
 {
 	const uint8_t *desc = NULL;
 	int hash, dh;
 
+	a->tid = weft_nvmf_get16(m + 4);
 	if (bytes < NEGOTIATE_AT || bytes != NEGOTIATE_AT + m[7] * DESC_BYTES)
 		return WEFT_NVMF_AUTH_PAYLOAD;
-	a->tid = weft_nvmf_get16(m + 4);
 	if (m[6] != 0)
 		return WEFT_NVMF_AUTH_CONCATENATION;
 	for (uint32_t i = 0; i < m[7] && desc == NULL; i++)
@@ -201,8 +211,7 @@ auth_negotiate(struct nvmf_auth *a, const uint8_t *m, uint32_t bytes)
 	a->hash = (uint8_t)hash;
 	a->dh = (uint8_t)dh;
 	a->state = NVMF_AUTH_CHALLENGE;
-	a->due_ns = a->group->now_ns + a->group->target->attr.connect_ns;
-	a->group->next_ns = NVMF_MIN(a->group->next_ns, a->due_ns);
+	auth_begin_due(a);
 	return 0;
 }
 
@@ -259,7 +268,7 @@ auth_checked(struct nvmf_auth *a, int status)
 	nvmf_complete(s, WEFT_NVMF_OK);
 }
 
-/** DH-HMAC-CHAP_Reply. Returns an RCE. */
+/** DH-HMAC-CHAP_Reply. Likewise. */
 static uint8_t
 auth_reply(struct nvmf_auth *a, const uint8_t *m, uint32_t bytes)
 {
@@ -310,35 +319,51 @@ nvmf_auth_send_start(struct nvmf_slot *s)
 	return auth_start(s);
 }
 
-/** A message of the host's. Returns an RCE; *later: the command is answered later. */
+/** Whether it is a message's turn. */
+static bool
+auth_is_turn(const struct nvmf_auth *a, uint8_t type, uint8_t id)
+{
+	switch (a->state) {
+	case NVMF_AUTH_NEGOTIATE:
+		return type == MSG_COMMON && id == MSG_NEGOTIATE;
+	case NVMF_AUTH_REPLY:
+		return (type == MSG_DHCHAP && id == MSG_REPLY) ||
+		       (type == MSG_COMMON && id == MSG_FAILURE2);
+	case NVMF_AUTH_SUCCESS2:
+		return (type == MSG_DHCHAP && id == MSG_SUCCESS2) ||
+		       (type == MSG_COMMON && id == MSG_FAILURE2);
+	default:
+		return false;
+	}
+}
+
+/** A message of the host's. Returns 0, or why the exchange fails; *later: the command is answered
+ * later. */
 static uint8_t
 auth_message(struct nvmf_slot *s, const uint8_t *m, uint32_t bytes, bool *later)
 {
 	struct nvmf_auth *a = s->queue->auth;
-	uint8_t rce;
+	uint8_t why;
 
 	if (bytes < 6)
 		return WEFT_NVMF_AUTH_PAYLOAD;
-	if (m[0] == MSG_COMMON && m[1] == MSG_NEGOTIATE && a->state == NVMF_AUTH_NEGOTIATE)
-		return auth_negotiate(a, m, bytes);
-	if (bytes < MSG_BYTES || weft_nvmf_get16(m + 4) != a->tid)
-		return WEFT_NVMF_AUTH_PAYLOAD;
-	if (m[0] == MSG_DHCHAP && m[1] == MSG_REPLY && a->state == NVMF_AUTH_REPLY) {
-		rce = auth_reply(a, m, bytes);
-		*later = rce == 0;
-		return rce;
-	}
-	if (a->state != NVMF_AUTH_SUCCESS2)
+	if (!auth_is_turn(a, m[0], m[1]))
 		return WEFT_NVMF_AUTH_MESSAGE;
-	if (m[0] == MSG_DHCHAP && m[1] == MSG_SUCCESS2) {
-		if (bytes != MSG_BYTES)
-			return WEFT_NVMF_AUTH_PAYLOAD;
-		auth_proved(a);
-		return 0;
+	if (a->state == NVMF_AUTH_NEGOTIATE)
+		return auth_negotiate(a, m, bytes);
+	if (bytes < FAILURE_BYTES || weft_nvmf_get16(m + 4) != a->tid)
+		return WEFT_NVMF_AUTH_PAYLOAD;
+	if (m[0] == MSG_COMMON)
+		return WEFT_NVMF_AUTH_DENIED;
+	if (a->state == NVMF_AUTH_REPLY) {
+		why = auth_reply(a, m, bytes);
+		*later = why == 0;
+		return why;
 	}
-	/* the host does not believe the controller's proof: it ends the connection */
-	return m[0] == MSG_COMMON && m[1] == MSG_FAILURE2 ? WEFT_NVMF_AUTH_FAILED
-	                                                  : WEFT_NVMF_AUTH_MESSAGE;
+	if (bytes != MSG_BYTES)
+		return WEFT_NVMF_AUTH_PAYLOAD;
+	auth_proved(a);
+	return 0;
 }
 
 void
@@ -346,7 +371,7 @@ nvmf_auth_send(struct nvmf_slot *s)
 {
 	struct nvmf_auth *a = s->queue->auth;
 	const uint32_t bytes = auth_length(s);
-	uint8_t m[AUTH_MAX_BYTES], rce;
+	uint8_t m[AUTH_MAX_BYTES], why;
 	bool later = false;
 
 	if (a->slot != NULL || a->state == NVMF_AUTH_FAILURE1) {
@@ -354,14 +379,17 @@ nvmf_auth_send(struct nvmf_slot *s)
 		return;
 	}
 	nvmf_get(s, 0, m, bytes);
-	rce = auth_message(s, m, bytes, &later);
+	why = auth_message(s, m, bytes, &later);
 	explicit_bzero(m, bytes);
 	if (later) {
 		auth_work(s, auth_check, auth_checked);
 		return;
 	}
-	if (rce != 0)
-		auth_fail(a, rce);
+	if (why != 0)
+		auth_fail(a, why);
+	/* the host ends the connection, and receives no more */
+	if (why == WEFT_NVMF_AUTH_DENIED)
+		auth_doom(s->queue);
 	nvmf_complete(s, WEFT_NVMF_OK);
 }
 
@@ -390,8 +418,8 @@ auth_put_failure(struct nvmf_slot *s)
 	uint8_t m[MSG_BYTES] = {0};
 
 	m[6] = 1;
-	m[7] = s->queue->auth->rce;
-	auth_put(s, MSG_COMMON, MSG_FAILURE1, m, NVMF_MIN(sizeof(m), auth_length(s)));
+	m[7] = s->queue->auth->why;
+	auth_put(s, MSG_COMMON, MSG_FAILURE1, m, sizeof(m));
 	auth_doom(s->queue);
 	nvmf_complete(s, WEFT_NVMF_OK);
 }

@@ -251,8 +251,8 @@ struct weft_nvmf_group_attr {
 	 * then, and is asked for the time. */
 	void (*ended)(struct weft_nvmf_group *g, const struct weft_nvmf_ended *e);
 	uint64_t (*clock)(const struct weft_nvmf_group *g);
-	/** May be NULL. A host has not proved its name: RCE (weft_nvmf_auth.h); 0: in time. */
-	void (*auth_failed)(struct weft_nvmf_group *g, const char *hostnqn, uint8_t rce);
+	/** May be NULL. A host has not proved its name; why: WEFT_NVMF_AUTH_EXPIRED ... */
+	void (*auth_failed)(struct weft_nvmf_group *g, const char *hostnqn, uint8_t why);
 	void *owner;
 };
 

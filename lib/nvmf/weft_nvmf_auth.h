@@ -22,15 +22,18 @@ struct weft_nvmf_subsys;
 #define WEFT_NVMF_SECRET_BYTES 64U /**< longest secret */
 #define WEFT_NVMF_AUTH_JOBS    64U
 
-/** Why an authentication failed: RCE of AUTH_Failure1. */
+/** Why an authentication failed: RCE of AUTH_Failure1, and what is on no wire. */
 enum {
-	WEFT_NVMF_AUTH_FAILED = 1, /**< the proof is wrong, or there is none */
+	WEFT_NVMF_AUTH_EXPIRED, /**< it was not complete in time */
+	WEFT_NVMF_AUTH_FAILED,  /**< the proof is wrong, or there is none */
 	WEFT_NVMF_AUTH_PROTOCOL,
 	WEFT_NVMF_AUTH_CONCATENATION,
 	WEFT_NVMF_AUTH_HASH,
 	WEFT_NVMF_AUTH_GROUP,
 	WEFT_NVMF_AUTH_PAYLOAD,
 	WEFT_NVMF_AUTH_MESSAGE,
+	WEFT_NVMF_AUTH_DENIED, /**< the host does not take the challenge or the proof (AUTH_Failure2) */
+	WEFT_NVMF_AUTH_REASONS,
 };
 
 /** A secret of a host or a subsystem. */

@@ -7,21 +7,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "weft_nvmf_auth.h"
 #include "weft_nvmf_resv.h"
 
 /** Counters since the creation, of all groups. */
 struct weft_nvmf_stats {
-	uint32_t ctrls, queues;     /**< now */
-	uint64_t connects;          /**< Connects with success */
-	uint64_t refused_param;     /**< Connects of a wrong field, or an unknown subsystem */
-	uint64_t refused_host;      /**< of a host that is not allowed */
-	uint64_t refused_limit;     /**< of too many controllers or queues */
-	uint64_t kato_expired;      /**< controllers that ended because the host was silent */
-	uint64_t connect_expired;   /**< queues that ended without Connect */
-	uint64_t leave_expired;     /**< queues that kept a namespace from being detached */
-	uint64_t auth_done;         /**< queues whose host has proved its name */
-	uint64_t auth_failed[8];    /**< exchanges that failed, by RCE (weft_nvmf_auth.h) */
-	uint64_t auth_expired;      /**< queues that ended because the exchange took too long */
+	uint32_t ctrls, queues;   /**< now */
+	uint64_t connects;        /**< Connects with success */
+	uint64_t refused_param;   /**< Connects of a wrong field, or an unknown subsystem */
+	uint64_t refused_host;    /**< of a host that is not allowed */
+	uint64_t refused_limit;   /**< of too many controllers or queues */
+	uint64_t kato_expired;    /**< controllers that ended because the host was silent */
+	uint64_t connect_expired; /**< queues that ended without Connect */
+	uint64_t leave_expired;   /**< queues that kept a namespace from being detached */
+	uint64_t auth_done;       /**< queues whose host has proved its name */
+	/** exchanges that failed, by reason (weft_nvmf_auth.h) */
+	uint64_t auth_failed[WEFT_NVMF_AUTH_REASONS];
 	uint64_t auth_busy;         /**< commands refused because too many were computed */
 	uint64_t commands;          /**< that were answered */
 	uint64_t errors;            /**< of these, with another status than 0 */

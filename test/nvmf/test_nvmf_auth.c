@@ -160,12 +160,23 @@ draw(void *to, size_t bytes)
 }
 
 /** What a host does wrong. */
-enum wrong { RIGHT, WRONG_KEY, WRONG_TID, WRONG_LENGTH, REFLECT, SAME_PUB, NO_SEQ, SUCCESS_EARLY };
+enum wrong {
+	RIGHT,
+	WRONG_KEY,
+	WRONG_TID,
+	WRONG_LENGTH,
+	REFLECT,
+	SAME_PUB,
+	NO_SEQ,
+	SUCCESS_EARLY,
+	DENY_PROOF
+};
 
 struct host {
 	uint8_t hash, dh;
 	bool mutual;
 	enum wrong wrong;
+	uint32_t seqnum; /**< of the last challenge */
 	struct weft_nvmf_auth keys;
 };
 
@@ -203,7 +214,7 @@ negotiate(struct nv_queue *q, const struct host *h)
 
 /** The whole exchange. Returns 0, or the RCE of a failure. */
 static uint8_t
-prove(struct nv_queue *q, const struct host *h)
+prove(struct nv_queue *q, struct host *h)
 {
 	const uint32_t hl = nvmf_dhchap_hash_bytes(h->hash), dh = nvmf_dhchap_dh_bytes(h->dh);
 	uint8_t c[4096], r[2048] = {0}, shared[1024], want[64];
@@ -224,7 +235,8 @@ prove(struct nv_queue *q, const struct host *h)
 		return c[7];
 	CHECK(c[0] == 1 && c[1] == 1 && c[6] == hl && c[8] == h->hash && c[9] == h->dh);
 	CHECK_EQ(weft_nvmf_get16(c + 10), dh);
-	in.seqnum = weft_nvmf_get32(c + 12);
+	in.seqnum = h->seqnum = weft_nvmf_get32(c + 12);
+	CHECK(h->seqnum != 0);
 	r[0] = 1;
 	r[1] = h->wrong == SUCCESS_EARLY ? 4 : 2;
 	weft_nvmf_put16(r + 4, h->wrong == WRONG_TID ? 0x35 : 0x34);
@@ -250,7 +262,7 @@ prove(struct nv_queue *q, const struct host *h)
 	if (c[1] == 0xf1)
 		return c[7];
 	CHECK(c[0] == 1 && c[1] == 3 && c[6] == hl && c[8] == h->mutual);
-	if (!h->mutual)
+	if (!h->mutual || h->wrong == DENY_PROOF)
 		return 0;
 	in.secret = &h->keys.ctrl;
 	in.challenge = r + 16 + hl;
@@ -339,6 +351,113 @@ test_exchanges(void)
 	nv_end(&n);
 }
 
+/** A host says that it does not accept a challenge, or the controller's proof. */
+static void
+deny(struct nv_queue *a, bool proof, struct host *h)
+{
+	uint8_t m[8] = {0, 0xf0, 0, 0, 0x34, 0, 1, 1}, c[4096];
+
+	h->wrong = proof ? DENY_PROOF : RIGHT;
+	if (proof) {
+		CHECK_EQ(prove(a, h), 0);
+	} else {
+		CHECK_EQ(negotiate(a, h), 0);
+		CHECK_EQ(move(a, WEFT_NVMF_FC_AUTH_RECEIVE, c, sizeof(c)), 0);
+	}
+	CHECK_EQ(move(a, WEFT_NVMF_FC_AUTH_SEND, m, sizeof(m)), 0);
+	nv_poll(a->nv);
+	CHECK(a->closed);
+	nv_close(a);
+}
+
+static void
+test_denied(void)
+{
+	struct weft_nvmf_stats st;
+	struct nv_queue a;
+	struct host h;
+	struct nv n;
+
+	start(&n, &h);
+	h.mutual = true;
+	connect_admin(&n, &a);
+	deny(&a, false, &h);
+	connect_admin(&n, &a);
+	deny(&a, true, &h);
+	weft_nvmf_query_stats(n.target, &st);
+	CHECK_EQ(st.auth_failed[WEFT_NVMF_AUTH_DENIED], 2);
+	CHECK_EQ(st.auth_done, 0);
+	nv_end(&n);
+}
+
+/** A host that has not proved its name has the time to Connect for all of its messages. */
+static void
+test_time(void)
+{
+	struct weft_nvmf_stats st;
+	struct nv_queue a;
+	struct host h;
+	uint8_t c[4096];
+	struct nv n;
+
+	start(&n, &h);
+	connect_admin(&n, &a);
+	nv_pass(&n, 9000);
+	CHECK_EQ(negotiate(&a, &h), 0);
+	CHECK_EQ(move(&a, WEFT_NVMF_FC_AUTH_RECEIVE, c, sizeof(c)), 0);
+	CHECK(!a.closed);
+	nv_pass(&n, 1001);
+	CHECK(a.closed);
+	nv_close(&a);
+	/* one that fails, and does not receive that, is told of once */
+	connect_admin(&n, &a);
+	CHECK_EQ(move(&a, WEFT_NVMF_FC_AUTH_SEND, c, 5), 0);
+	nv_pass(&n, 10001);
+	CHECK(a.closed);
+	nv_close(&a);
+	/* a proved queue has it for each further exchange */
+	connect_admin(&n, &a);
+	CHECK_EQ(prove(&a, &h), 0);
+	nv_pass(&n, 60000);
+	CHECK_EQ(negotiate(&a, &h), 0);
+	nv_pass(&n, 9000);
+	CHECK(!a.closed);
+	nv_pass(&n, 1001);
+	CHECK(a.closed);
+	nv_close(&a);
+	weft_nvmf_query_stats(n.target, &st);
+	CHECK_EQ(st.auth_failed[WEFT_NVMF_AUTH_EXPIRED], 2);
+	CHECK_EQ(st.auth_failed[WEFT_NVMF_AUTH_PAYLOAD], 1);
+	nv_end(&n);
+}
+
+/** A failure names the transaction of the host's message, also of one that is cut short or comes at
+ * the wrong time. */
+static void
+test_transaction(void)
+{
+	uint8_t m[72] = {0}, c[4096];
+	struct nv_queue a;
+	struct host h;
+	struct nv n;
+
+	start(&n, &h);
+	m[4] = 0x77;
+	connect_admin(&n, &a);
+	CHECK_EQ(move(&a, WEFT_NVMF_FC_AUTH_SEND, m, 7), 0);
+	CHECK_EQ(move(&a, WEFT_NVMF_FC_AUTH_RECEIVE, c, sizeof(c)), 0);
+	CHECK(c[1] == 0xf1 && c[4] == 0x77 && c[7] == WEFT_NVMF_AUTH_PAYLOAD);
+	nv_close(&a);
+	/* a second negotiation, with another number, is not the host's turn */
+	connect_admin(&n, &a);
+	CHECK_EQ(negotiate(&a, &h), 0);
+	CHECK_EQ(move(&a, WEFT_NVMF_FC_AUTH_SEND, m, sizeof(m)), 0);
+	CHECK_EQ(move(&a, WEFT_NVMF_FC_AUTH_RECEIVE, c, sizeof(c)), 0);
+	CHECK(c[1] == 0xf1 && c[4] == 0x34 && c[7] == WEFT_NVMF_AUTH_MESSAGE);
+	nv_close(&a);
+	nv_end(&n);
+}
+
 static void
 test_refusals(void)
 {
@@ -409,4 +528,7 @@ test_refusals(void)
 
 WEFT_TEST_MAIN({"vectors", test_vectors}, {"secrets", test_secrets}, {"groups", test_groups},
                {"what a reply of a group costs", test_cost}, {"exchanges", test_exchanges},
+               {"a host denies the target's challenge or proof", test_denied},
+               {"a stranger's messages give it no more time", test_time},
+               {"a failure names the transaction", test_transaction},
                {"refusals", test_refusals})
