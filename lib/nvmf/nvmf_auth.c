@@ -431,25 +431,34 @@ auth_make_key(struct nvmf_auth *a)
 	return a->dh == 0 ? 0 : nvmf_dhchap_key(a->dh, &a->key, a->pub);
 }
 
+/** A challenge and its sequence number, which is not 0. The first one of a queue is random: it tells
+ * a host nothing of what others did. 0 or -errno. */
+static int
+auth_draw(struct nvmf_auth *a, uint32_t bytes)
+{
+	const struct weft_nvmf *t = a->group->target;
+	int r = t->attr.random(a->challenge, bytes);
+
+	if (r == 0 && a->seqnum == 0)
+		r = t->attr.random(&a->seqnum, sizeof(a->seqnum));
+	if (++a->seqnum == 0)
+		a->seqnum = 1;
+	return r;
+}
+
 static void
 auth_put_challenge(struct nvmf_auth *a, int status)
 {
 	const uint32_t hl = nvmf_dhchap_hash_bytes(a->hash), dh = nvmf_dhchap_dh_bytes(a->dh);
-	struct weft_nvmf *t = a->group->target;
 	uint8_t m[MSG_BYTES + NVMF_DHCHAP_HASH_MAX + NVMF_DHCHAP_DH_MAX] = {0};
 	struct nvmf_slot *s = a->slot;
 
 	a->slot = NULL;
-	if (status != 0 || t->attr.random(a->challenge, hl) != 0) {
+	if (status != 0 || auth_draw(a, hl) != 0) {
 		auth_fail(a, WEFT_NVMF_AUTH_FAILED);
 		auth_put_failure(s);
 		return;
 	}
-	nvmf_lock(t);
-	if (++t->auth_seqnum == 0)
-		t->auth_seqnum = 1;
-	a->seqnum = t->auth_seqnum;
-	nvmf_unlock(t);
 	m[6] = (uint8_t)hl;
 	m[8] = a->hash;
 	m[9] = a->dh;

@@ -228,7 +228,6 @@ struct weft_nvmf {
 	uint64_t generation; /**< of the discovery log */
 	uint32_t queues;
 	struct nvmf_auth_jobs *auth_jobs; /**< NULL: without random numbers */
-	uint32_t auth_seqnum;             /**< lock: of the last challenge */
 	struct weft_nvmf_stats stats;     /**< what is counted with the lock */
 };
 

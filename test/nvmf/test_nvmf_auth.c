@@ -458,6 +458,32 @@ test_transaction(void)
 	nv_end(&n);
 }
 
+/** Sequence numbers: of one queue one after the other, and of no use to count those of others. */
+static void
+test_seqnum(void)
+{
+	uint32_t first[2], seq;
+	struct nv_queue a;
+	uint8_t c[4096];
+	struct host h;
+	struct nv n;
+
+	start(&n, &h);
+	for (unsigned int i = 0; i < 2; i++) {
+		connect_admin(&n, &a);
+		CHECK_EQ(prove(&a, &h), 0);
+		first[i] = h.seqnum;
+		CHECK_EQ(negotiate(&a, &h), 0);
+		CHECK_EQ(move(&a, WEFT_NVMF_FC_AUTH_RECEIVE, c, sizeof(c)), 0);
+		seq = weft_nvmf_get32(c + 12);
+		CHECK(seq == first[i] + 1 || seq == 1);
+		nv_close(&a);
+	}
+	/* 1 in 2^22 by chance */
+	CHECK(first[1] - first[0] + 512 > 1024);
+	nv_end(&n);
+}
+
 static void
 test_refusals(void)
 {
@@ -531,4 +557,5 @@ WEFT_TEST_MAIN({"vectors", test_vectors}, {"secrets", test_secrets}, {"groups", 
                {"a host denies the target's challenge or proof", test_denied},
                {"a stranger's messages give it no more time", test_time},
                {"a failure names the transaction", test_transaction},
+               {"sequence numbers tell nothing of other hosts", test_seqnum},
                {"refusals", test_refusals})
