@@ -57,7 +57,7 @@ target_nvmf_auth_failed(struct weft_nvmf_group *g, const char *hostnqn, uint8_t 
 	        [WEFT_NVMF_AUTH_PROTOCOL] = "it does not offer DH-HMAC-CHAP",
 	        [WEFT_NVMF_AUTH_CONCATENATION] = "it asks for a secure channel",
 	        [WEFT_NVMF_AUTH_HASH] = "it offers no hash that there is",
-	        [WEFT_NVMF_AUTH_GROUP] = "it offers no group that there is",
+	        [WEFT_NVMF_AUTH_GROUP] = "it offers no group that secrets_group allows",
 	        [WEFT_NVMF_AUTH_PAYLOAD] = "a message has wrong fields",
 	        [WEFT_NVMF_AUTH_MESSAGE] = "a message that was not its turn",
 	        [WEFT_NVMF_AUTH_DENIED] = "it does not accept the target's challenge or proof",

@@ -382,7 +382,7 @@ subsys_secrets(struct weft_nvmf_subsys *s, const struct conf_subsys *c)
 		ui_msg(UI_ERR "subsystem %s: %s", c->nqn, err);
 		return rc;
 	}
-	rc = weft_nvmf_auth_set(s, list, n);
+	rc = weft_nvmf_auth_set(s, list, n, (uint8_t)c->secrets_group);
 	nvmf_secrets_free(list, n);
 	return rc;
 }

@@ -68,6 +68,7 @@ nvmf_auth_begin(struct weft_nvmf_queue *q, const struct weft_nvmf_subsys *s, con
 		return WEFT_NVMF_CONNECT_BUSY;
 	a->group = q->group;
 	a->keys = *keys;
+	a->least = s->auth_least;
 	a->due_ns = NO_DUE;
 	auth_begin_due(a);
 	*out = a;
@@ -205,7 +206,7 @@ auth_negotiate(struct nvmf_auth *a, const uint8_t *m, uint32_t bytes)
 	hash = auth_best(desc + 4, desc[2], 1, 3);
 	if (hash < 0)
 		return WEFT_NVMF_AUTH_HASH;
-	dh = auth_best(desc + 4 + DESC_LIST, desc[3], 0, NVMF_DHCHAP_GROUPS - 1);
+	dh = auth_best(desc + 4 + DESC_LIST, desc[3], a->least, NVMF_DHCHAP_GROUPS - 1);
 	if (dh < 0)
 		return WEFT_NVMF_AUTH_GROUP;
 	a->hash = (uint8_t)hash;
@@ -558,15 +559,19 @@ auth_set_before(const struct weft_nvmf_subsys *s, const struct weft_nvmf_auth *e
 }
 
 int
-weft_nvmf_auth_set(struct weft_nvmf_subsys *s, const struct weft_nvmf_auth *entries, uint32_t n)
+weft_nvmf_auth_set(struct weft_nvmf_subsys *s, const struct weft_nvmf_auth *entries, uint32_t n,
+                   uint8_t least)
 {
 	struct weft_nvmf *t = s->target;
 	struct weft_nvmf_subsys was = {0}, is = {.nauth = n};
 	struct nvmf_ctrl *c;
 	int r = auth_entries_ok(entries, n);
 
-	if (r != 0 || (n > 0 && t->attr.random == NULL))
+	if (r != 0 || (n > 0 && t->attr.random == NULL) || least >= NVMF_DHCHAP_GROUPS)
 		return r != 0 ? r : -EINVAL;
+	nvmf_lock(t);
+	s->auth_least = least;
+	nvmf_unlock(t);
 	if (auth_set_before(s, entries, n))
 		return 0;
 	is.auth = n == 0 ? NULL : calloc(n, sizeof(is.auth[0]));

@@ -32,7 +32,8 @@ struct nvmf_auth {
 	enum nvmf_auth_state state;
 	uint64_t due_ns; /**< the exchange ends; UINT64_MAX: there is none */
 	uint8_t hash, dh, why;
-	bool mutual; /**< the host has asked for the controller's proof */
+	uint8_t least; /**< group */
+	bool mutual;   /**< the host has asked for the controller's proof */
 	uint16_t tid;
 	uint32_t seqnum, peer_seqnum;
 	void *key;

@@ -14,7 +14,7 @@
 
 #define NVMF_DHCHAP_HASH_MAX 64U
 #define NVMF_DHCHAP_DH_MAX   1024U
-#define NVMF_DHCHAP_GROUPS   6U /**< null, ffdhe2048, 3072, 4096, 6144, 8192 */
+#define NVMF_DHCHAP_GROUPS   ((uint8_t)WEFT_NVMF_GROUPS)
 
 /** Octets of a hash by its number, 1 to 3; 0: there is no such hash. */
 uint32_t nvmf_dhchap_hash_bytes(uint8_t hash);

@@ -93,6 +93,7 @@ struct weft_nvmf_subsys {
 	LIST_HEAD(, nvmf_host) hosts; /**< lock */
 	struct weft_nvmf_auth *auth;  /**< lock: nauth of them */
 	uint32_t nauth;               /**< lock */
+	uint8_t auth_least;           /**< lock: the least group that hosts may take */
 	/** lock: of its hosts; and how many are of hosts without a controller (nvmf_loss.h) */
 	TAILQ_HEAD(, nvmf_losses) losses;
 	uint32_t losses_kept;

@@ -36,6 +36,17 @@ enum {
 	WEFT_NVMF_AUTH_REASONS,
 };
 
+/** Groups of Diffie and Hellman, by their numbers in messages: none, and those of RFC 7919. */
+enum {
+	WEFT_NVMF_GROUP_NULL,
+	WEFT_NVMF_GROUP_2048,
+	WEFT_NVMF_GROUP_3072,
+	WEFT_NVMF_GROUP_4096,
+	WEFT_NVMF_GROUP_6144,
+	WEFT_NVMF_GROUP_8192,
+	WEFT_NVMF_GROUPS,
+};
+
 /** A secret of a host or a subsystem. */
 struct weft_nvmf_secret {
 	uint8_t key[WEFT_NVMF_SECRET_BYTES];
@@ -58,13 +69,14 @@ struct weft_nvmf_auth {
 int weft_nvmf_secret_decode(const char *text, struct weft_nvmf_secret *out, const char **why);
 /**
  * Replace what a subsystem knows of its hosts: n entries, which are copied. n 0: no host proves
- * anything. Controllers whose host's entry has changed, or has come or gone, end. Any thread but a
- * group's.
- * - -EINVAL: weft_nvmf_attr.random is NULL, or an entry's NQN is none
+ * anything. Controllers whose host's entry has changed, or has come or gone, end. Of the groups
+ * that a host offers, those below `least` are not taken; this is of queues that connect afterwards.
+ * Any thread but a group's.
+ * - -EINVAL: weft_nvmf_attr.random is NULL, an entry's NQN is none, there is no group `least`
  * - -EEXIST: two entries of one host
  * - -ENOMEM
  */
-int weft_nvmf_auth_set(struct weft_nvmf_subsys *s, const struct weft_nvmf_auth *entries,
-                       uint32_t n);
+int weft_nvmf_auth_set(struct weft_nvmf_subsys *s, const struct weft_nvmf_auth *entries, uint32_t n,
+                       uint8_t least);
 
 #endif /* WEFT_NVMF_AUTH_H */

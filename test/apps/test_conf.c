@@ -580,6 +580,9 @@ test_nvmf(void)
 	CHECK_STR(conf.subsys[0].secrets, "");
 	CHECK_EQ(load(SUB "hosts = any\nnamespaces = 7=d\nsecrets = /s\n"), 0);
 	CHECK_STR(conf.subsys[0].secrets, "/s");
+	CHECK_EQ(conf.subsys[0].secrets_group, 1);
+	CHECK_EQ(load(SUB "hosts = any\nnamespaces = 7=d\nsecrets_group = null\n"), 0);
+	CHECK_EQ(conf.subsys[0].secrets_group, 0);
 	CHECK_EQ(load(DISK "[subsystem " NQN "2]\nhosts = any\nnamespaces = 7=d\n"), 0);
 	CHECK(strcmp(conf.subsys[0].serial, serial) != 0);
 }

@@ -5,6 +5,7 @@ one that changes at SIGHUP; faults of the file; and secrets are in nothing that 
 import base64
 import hashlib
 import hmac
+import math
 import os
 import signal
 import struct
@@ -21,6 +22,9 @@ from weft_e2e import main, path, run  # noqa: E402
 OTHER = HOST.replace("1111", "2222")
 AUTH_SEND, AUTH_RECEIVE, REQUIRED = 5, 6, 0x191
 FAILURE = 0xf1
+# ffdhe2048 (RFC 7919 A.1), from the digits of e
+EULER = sum(((1 << 2100) // math.factorial(i) for i in range(400))) >> 2100 - 1918
+PRIME = (1 << 2048) - (1 << 1984) + ((EULER + 560316) << 64) - 1
 
 
 def secret(octet):
@@ -53,21 +57,30 @@ class Host(Queue):
         assert self.do(0x7f, AUTH_RECEIVE, 0xe90101 << 8, 4096, room=4096)[0] == 0
         return self.data
 
-    def prove(self, key, ctrl=None):
-        """0, or the reason of the failure. With the null group and SHA-256; ctrl: the controller's key, which it must have."""
-        self.tell(struct.pack("<BBxxHBBBBBB30s30s", 0, 0, 7, 0, 1, 1, 0, 1, 1, b"\1", b"\0"))
+    def prove(self, key, ctrl=None, group=1):
+        """0, or the reason of the failure. With SHA-256, and the null group or ffdhe2048; ctrl: the controller's key, which it must have."""
+        self.tell(struct.pack("<BBxxHBBBBBB30s30s", 0, 0, 7, 0, 1, 1, 0, 1, 1, b"\1", bytes([group])))
         m = self.hear()
-        assert m[:2] == b"\1\1" and m[6] == 32 and m[8:10] == b"\1\0", m[:16]
-        seq, = struct.unpack_from("<I", m, 12)
-        ours = b"\x77" * 32
-        self.tell(struct.pack("<BBxxHBxBxHI", 1, 2, 7, 32, ctrl is not None, 0, 9 if ctrl else 0)
-                  + response(key, m[16:48], seq, b"HostHost", self.host, NQN) + ours)
+        if m[1] == FAILURE:
+            return m[7]
+        assert m[:2] == b"\1\1" and m[6] == 32 and m[8:10] == bytes([1, group]), m[:16]
+        size, seq = struct.unpack_from("<HI", m, 10)
+        assert size == 256 * group
+        theirs, ours, public = m[16:48], b"\x77" * 32, b""
+        shared = None
+        if group:
+            x = int.from_bytes(os.urandom(64), "big")
+            public = pow(2, x, PRIME).to_bytes(256, "big")
+            shared = hashlib.sha256(pow(int.from_bytes(m[48:48 + 256], "big"), x, PRIME).to_bytes(256, "big")).digest()
+        bound = (lambda c: hmac.new(shared, c, hashlib.sha256).digest()) if group else bytes
+        self.tell(struct.pack("<BBxxHBxBxHI", 1, 2, 7, 32, ctrl is not None, size, 9 if ctrl else 0)
+                  + response(key, bound(theirs), seq, b"HostHost", self.host, NQN) + ours + public)
         m = self.hear()
         if m[1] == FAILURE:
             return m[7]
         assert m[:2] == b"\1\3" and m[8] == (ctrl is not None), m[:16]
         if ctrl:
-            assert m[16:48] == response(ctrl, ours, 9, b"Controller", NQN, self.host)
+            assert m[16:48] == response(ctrl, bound(ours), 9, b"Controller", NQN, self.host)
             self.tell(struct.pack("<BBxxH10x", 1, 4, 7))
         self.proved = True
         return 0
@@ -153,6 +166,23 @@ def test_reload():
     assert t.term() == 0
 
 
+def test_group():
+    """A host without a group is refused, unless secrets_group allows it, which SIGHUP changes for those that connect afterwards."""
+    t = Guarded("a4", 4, f"{HOST} {TEXT} {CTRL_TEXT}").start()
+    first = connect(t)
+    assert first.prove(KEY, CTRL) == 0
+    assert connect(t).prove(KEY, group=0) == 5
+    until(t, f"host {HOST} was refused, as it has not proved its name: it offers no group that secrets_group allows")
+    t.counts(auth_done=1, auth_failed_group=1)
+    edit(t, "hosts = any", "hosts = any\nsecrets_group = null")
+    t.proc.send_signal(signal.SIGHUP)
+    until(t, "its secrets were read again")
+    assert connect(t).prove(KEY, CTRL, group=0) == 0
+    assert connect(t).prove(KEY) == 0
+    assert first.do(0x7f, 0, cdw11=0x14, cdw12=0x460001)[0] == 0
+    assert t.term() == 0
+
+
 def test_files():
     """Faults of the file are told with its name and line before the target serves anything."""
     t = Guarded("a3", 3, "")
@@ -176,4 +206,4 @@ def test_files():
 
 if __name__ == "__main__":
     enter()
-    main([test_proof, test_reload, test_files])
+    main([test_proof, test_reload, test_group, test_files])

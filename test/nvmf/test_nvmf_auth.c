@@ -293,7 +293,7 @@ start(struct nv *n, struct host *h)
 	CHECK_EQ(weft_nvmf_secret_decode(vectors[0].secret, &h->keys.host, &why), 0);
 	CHECK_EQ(weft_nvmf_secret_decode(vectors[20].secret, &h->keys.ctrl, &why), 0);
 	h->hash = 1;
-	CHECK_EQ(weft_nvmf_auth_set(n->subsys, &h->keys, 1), 0);
+	CHECK_EQ(weft_nvmf_auth_set(n->subsys, &h->keys, 1, WEFT_NVMF_GROUP_NULL), 0);
 }
 
 static void
@@ -484,6 +484,31 @@ test_seqnum(void)
 	nv_end(&n);
 }
 
+/** What is below the least group that is allowed is not taken. */
+static void
+test_least_group(void)
+{
+	struct nv_queue a;
+	struct host h;
+	struct nv n;
+
+	start(&n, &h);
+	CHECK_EQ(weft_nvmf_auth_set(n.subsys, &h.keys, 1, WEFT_NVMF_GROUPS), -EINVAL);
+	connect_admin(&n, &a);
+	CHECK_EQ(prove(&a, &h), 0);
+	/* the entries are the same: the controller stays, and what connects now needs a group */
+	CHECK_EQ(weft_nvmf_auth_set(n.subsys, &h.keys, 1, WEFT_NVMF_GROUP_3072), 0);
+	nv_poll(&n);
+	CHECK(!a.closed);
+	nv_close(&a);
+	for (h.dh = 0; h.dh < NVMF_DHCHAP_GROUPS; h.dh++) {
+		connect_admin(&n, &a);
+		CHECK_EQ(prove(&a, &h), h.dh < WEFT_NVMF_GROUP_3072 ? WEFT_NVMF_AUTH_GROUP : 0);
+		nv_close(&a);
+	}
+	nv_end(&n);
+}
+
 static void
 test_refusals(void)
 {
@@ -545,7 +570,7 @@ test_refusals(void)
 	connect_admin(&n, &a);
 	CHECK_EQ(prove(&a, &h), 0);
 	h.keys.host.key[0] ^= 1;
-	CHECK_EQ(weft_nvmf_auth_set(n.subsys, &h.keys, 1), 0);
+	CHECK_EQ(weft_nvmf_auth_set(n.subsys, &h.keys, 1, WEFT_NVMF_GROUP_NULL), 0);
 	nv_poll(&n);
 	CHECK(a.closed);
 	nv_close(&a);
@@ -558,4 +583,4 @@ WEFT_TEST_MAIN({"vectors", test_vectors}, {"secrets", test_secrets}, {"groups", 
                {"a stranger's messages give it no more time", test_time},
                {"a failure names the transaction", test_transaction},
                {"sequence numbers tell nothing of other hosts", test_seqnum},
-               {"refusals", test_refusals})
+               {"the least group", test_least_group}, {"refusals", test_refusals})

@@ -79,7 +79,7 @@ extern const struct conf_key conf_keys_tcp[CONF_TCP_KEYS]; /**< conf_tcp.c */
 extern const struct conf_key conf_keys_mpa[CONF_MPA_KEYS]; /**< conf_mpa.c */
 #define CONF_NVMF_KEYS 10
 extern const struct conf_key conf_keys_nvmf[CONF_NVMF_KEYS]; /**< conf_nvmf.c */
-#define CONF_SUBSYS_KEYS 8
+#define CONF_SUBSYS_KEYS 9
 extern const struct conf_key conf_keys_subsys[CONF_SUBSYS_KEYS]; /**< conf_nvmf.c */
 extern const struct conf_section conf_sections[];
 extern const unsigned int conf_nsections;

@@ -61,6 +61,13 @@ const struct conf_key conf_keys_subsys[CONF_SUBSYS_KEYS] = {
                  "by which controllers prove theirs behind it. A host without a line is refused. "
                  "The file must belong to the user or root, and others must not have access to it. "
                  "SIGHUP reads it again: controllers end whose host's line is another one"},
+        {"secrets_group", CONF_T_CHOICE, F(conf_subsys, secrets_group),
+         .choices = "null|2048|3072|4096|6144|8192", .dflt = "2048",
+         .help = "the least group of Diffie and Hellman by which hosts may prove "
+                 "their NQN; of those that a host offers, the greatest is taken. "
+                 "`null`: also none. Then a secret that can be guessed can be "
+                 "found out from what was heard, and an attacker on the way can "
+                 "bring a host that offers groups to do without"},
         {"serial", CONF_T_STR, F(conf_subsys, serial), .unset = "made from the NQN",
          .help = "serial number that hosts see, up to 20 printable characters. Keep it: for a host "
                  "another serial number is another subsystem"},

@@ -50,6 +50,7 @@ struct conf_subsys {
 	/** NQNs with commas between; "any" */
 	char hosts[CONF_HOSTS_MAX];
 	char secrets[CONF_PATH_MAX];      /**< nvmf_secrets.h; empty: hosts prove nothing */
+	uint32_t secrets_group;           /**< WEFT_NVMF_GROUP_... */
 	char serial[CONF_SERIAL_MAX + 1]; /**< after the load: never empty */
 	char model[41];
 	uint32_t access; /**< enum weft_nvmf_ana_state */
