@@ -159,6 +159,8 @@ auth_work(struct nvmf_slot *s, int (*work)(struct nvmf_auth *a),
 	a->slot = s;
 	a->work = work;
 	a->ready = ready;
+	/* an I/O queue connects to a controller whose host is proved */
+	a->of_proved = s->queue->qid > 0 || atomic_load_explicit(&a->proved, memory_order_relaxed);
 	if (a->dh == 0) {
 		ready(a, work(a));
 	} else if (nvmf_auth_job(a) != 0) {
@@ -574,6 +576,11 @@ weft_nvmf_auth_set(struct weft_nvmf_subsys *s, const struct weft_nvmf_auth *entr
 	nvmf_unlock(t);
 	if (auth_set_before(s, entries, n))
 		return 0;
+	if (n > 0) {
+		r = nvmf_auth_jobs_start(t);
+		if (r != 0)
+			return r;
+	}
 	is.auth = n == 0 ? NULL : calloc(n, sizeof(is.auth[0]));
 	if (n > 0 && is.auth == NULL)
 		return -ENOMEM;

@@ -33,7 +33,10 @@ struct nvmf_auth {
 	uint64_t due_ns; /**< the exchange ends; UINT64_MAX: there is none */
 	uint8_t hash, dh, why;
 	uint8_t least; /**< group */
-	bool mutual;   /**< the host has asked for the controller's proof */
+	/** The queue is of a controller whose host has proved its name. */
+	bool of_proved;
+	uint64_t round; /**< lock of the jobs: when its turn is */
+	bool mutual;    /**< the host has asked for the controller's proof */
 	uint16_t tid;
 	uint32_t seqnum, peer_seqnum;
 	void *key;
@@ -64,11 +67,14 @@ nvmf_auth_lacks(const struct weft_nvmf_queue *q)
 
 /* ---- nvmf_auth_job.c ---- */
 
-/** Begin the thread, before there is a group. -ENOMEM, -EAGAIN. */
+/** Before there is a group. -ENOMEM. */
 int nvmf_auth_jobs_up(struct weft_nvmf *t);
+/** Begin the thread, if that was not done before: the target has its first secret. -EAGAIN: the
+ * system has no more threads. Any thread but a group's. */
+int nvmf_auth_jobs_start(struct weft_nvmf *t);
 /** End it. No group is open. */
 void nvmf_auth_jobs_down(struct weft_nvmf *t);
-/** Have a->work done, and then a->ready. -EBUSY: there are too many. */
+/** Have a->work done, and then a->ready. -EBUSY: the host has too many. */
 int nvmf_auth_job(struct nvmf_auth *a);
 /** Go on with what the thread has done. */
 void nvmf_auth_poll(struct weft_nvmf_group *g);

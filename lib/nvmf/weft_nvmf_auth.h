@@ -8,8 +8,9 @@
  * any other command than Connect and the two authentication commands.
  *
  * The computations of a Diffie-Hellman group take milliseconds. A thread of the target makes them,
- * one after the other, so workers never do. A controller has at most one there before its host has
- * proved itself, and there are at most WEFT_NVMF_AUTH_JOBS.
+ * one after the other, so workers never do. It begins with the first secret. A controller has at
+ * most one there before its host has proved itself, a host that has proved itself at most
+ * WEFT_NVMF_AUTH_JOBS. Hosts take turns, and all that have not proved themselves have half of them.
  */
 
 #include <stdbool.h>
@@ -20,7 +21,7 @@
 struct weft_nvmf_subsys;
 
 #define WEFT_NVMF_SECRET_BYTES 64U /**< longest secret */
-#define WEFT_NVMF_AUTH_JOBS    64U
+#define WEFT_NVMF_AUTH_JOBS    64U /**< of a host, on all of its queues */
 
 /** Why an authentication failed: RCE of AUTH_Failure1, and what is on no wire. */
 enum {
@@ -75,6 +76,7 @@ int weft_nvmf_secret_decode(const char *text, struct weft_nvmf_secret *out, cons
  * - -EINVAL: weft_nvmf_attr.random is NULL, an entry's NQN is none, there is no group `least`
  * - -EEXIST: two entries of one host
  * - -ENOMEM
+ * - -EAGAIN: the system has no more threads
  */
 int weft_nvmf_auth_set(struct weft_nvmf_subsys *s, const struct weft_nvmf_auth *entries, uint32_t n,
                        uint8_t least);

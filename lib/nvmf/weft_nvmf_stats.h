@@ -23,7 +23,7 @@ struct weft_nvmf_stats {
 	uint64_t auth_done;       /**< queues whose host has proved its name */
 	/** exchanges that failed, by reason (weft_nvmf_auth.h) */
 	uint64_t auth_failed[WEFT_NVMF_AUTH_REASONS];
-	uint64_t auth_busy;         /**< commands refused because too many were computed */
+	uint64_t auth_busy;         /**< commands refused because their host had too many */
 	uint64_t commands;          /**< that were answered */
 	uint64_t errors;            /**< of these, with another status than 0 */
 	uint64_t read_bytes;        /**< by Read */

@@ -3,7 +3,9 @@
  * @file DH-HMAC-CHAP: known answers, and exchanges of a host with a controller.
  */
 
+#include <dirent.h>
 #include <errno.h>
+#include <semaphore.h>
 #include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
@@ -12,7 +14,7 @@
 #include <openssl/core_names.h>
 #include <openssl/evp.h>
 
-#include "nvmf_dhchap.h"
+#include "nvmf_auth.h"
 #include "nvmf_rig.h"
 
 static const struct {
@@ -509,6 +511,120 @@ test_least_group(void)
 	nv_end(&n);
 }
 
+/** Jobs of the thread, which say in which order it does them. */
+struct job {
+	struct nvmf_auth a; /* first */
+	char who;
+};
+static char order[256];
+static unsigned int ordered, over;
+static sem_t begun, gate;
+
+static int
+job_work(struct nvmf_auth *a)
+{
+	const struct job *j = (const struct job *)a;
+
+	if (j->who == 'x') {
+		CHECK_EQ(sem_post(&begun), 0);
+		CHECK_EQ(sem_wait(&gate), 0);
+	} else {
+		order[ordered++] = j->who;
+	}
+	return 0;
+}
+
+static void
+job_ready(struct nvmf_auth *a, int status)
+{
+	(void)a;
+	CHECK_EQ(status, 0);
+	over++;
+}
+
+/** A: hosts A and B, which are proved; s: strangers, all by the name of A. */
+static int
+job_add(const struct nv *n, struct job *j, char who)
+{
+	memset(j, 0, sizeof(*j));
+	j->who = who;
+	j->a.group = n->group[0];
+	j->a.work = job_work;
+	j->a.ready = job_ready;
+	j->a.of_proved = who == 'A' || who == 'B';
+	strcpy(j->a.keys.hostnqn, who == 'B' ? NV_OTHER : NV_HOST);
+	return nvmf_auth_job(&j->a);
+}
+
+/** One host has all of its queues compute at once. Another one, and strangers, do not wait for all
+ * of them, and are not refused. */
+static void
+test_turns(void)
+{
+	static struct job job[WEFT_NVMF_AUTH_JOBS + 16];
+	static const char *const want = "AsBsAsBsAAAA";
+	unsigned int jobs = 0, all;
+	struct host h;
+	struct nv n;
+
+	start(&n, &h);
+	CHECK(sem_init(&begun, 0, 0) == 0 && sem_init(&gate, 0, 0) == 0);
+	/* the thread has one, while others come */
+	CHECK_EQ(job_add(&n, &job[jobs++], 'x'), 0);
+	CHECK_EQ(sem_wait(&begun), 0);
+	for (unsigned int i = 0; i < WEFT_NVMF_AUTH_JOBS; i++)
+		CHECK_EQ(job_add(&n, &job[jobs++], 'A'), 0);
+	CHECK_EQ(job_add(&n, &job[jobs], 'A'), -EBUSY);
+	for (unsigned int i = 0; i < 2; i++)
+		CHECK_EQ(job_add(&n, &job[jobs++], 'B'), 0);
+	for (unsigned int i = 0; i < 4; i++)
+		CHECK_EQ(job_add(&n, &job[jobs++], 's'), 0);
+	all = jobs;
+	CHECK_EQ(sem_post(&gate), 0);
+	while (over < all) {
+		usleep(100);
+		(void)weft_nvmf_group_poll(n.group[0], n.vol.now_ns);
+	}
+	CHECK_EQ(ordered, all - 1);
+	CHECK(memcmp(order, want, strlen(want)) == 0);
+	CHECK(sem_destroy(&begun) == 0 && sem_destroy(&gate) == 0);
+	nv_end(&n);
+}
+
+static unsigned int
+threads(void)
+{
+	unsigned int n = 0;
+	DIR *d = opendir("/proc/self/task");
+
+	CHECK(d != NULL);
+	while (readdir(d) != NULL)
+		n++;
+	closedir(d);
+	return n;
+}
+
+/** A target without secrets has no thread that computes. */
+static void
+test_thread(void)
+{
+	const unsigned int before = threads();
+	struct host h;
+	struct nv n;
+
+	memset(&n, 0, sizeof(n));
+	n.attr.random = draw;
+	nv_start(&n);
+	CHECK_EQ(threads(), before);
+	CHECK_EQ(weft_nvmf_auth_set(n.subsys, NULL, 0, 0), 0);
+	CHECK_EQ(threads(), before);
+	nv_end(&n);
+	start(&n, &h);
+	CHECK_EQ(threads(), before + 1);
+	nv_end(&n);
+	CHECK_EQ(threads(), before);
+}
+
 static void
 test_refusals(void)
 {
@@ -583,4 +699,6 @@ WEFT_TEST_MAIN({"vectors", test_vectors}, {"secrets", test_secrets}, {"groups", 
                {"a stranger's messages give it no more time", test_time},
                {"a failure names the transaction", test_transaction},
                {"sequence numbers tell nothing of other hosts", test_seqnum},
+               {"hosts take turns", test_turns},
+               {"without secrets there is no thread", test_thread},
                {"the least group", test_least_group}, {"refusals", test_refusals})
