@@ -14,8 +14,7 @@
 #include "conf.h"
 #include "weft_nvmf_auth.h"
 
-#define NVMF_SECRETS_HOSTS 1024U      /**< of a file */
-#define NVMF_SECRETS_BYTES (1U << 20) /**< longest file */
+#define NVMF_SECRETS_HOSTS 1024U /**< of a file */
 
 /**
  * Read such a file. *out: n entries, for nvmf_secrets_free(). -EINVAL: a line is wrong, or there is
