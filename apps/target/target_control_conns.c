@@ -198,11 +198,11 @@ client_of(json_t *all, const struct control_conn *c)
 	one = json_object_get(all, key);
 	if (one != NULL)
 		return one;
-	one = json_pack("{s:s, s:b, s:i, s:i, s:{}, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i}",
-	                "client", key + 1, "authenticated", (int)named, "connections", 0, "grants",
-	                0, "exports", "recv_bytes_per_s", 0, "sent_bytes_per_s", 0, "ops_per_s", 0,
-	                "recv_bytes", 0, "sent_bytes", 0, "recv_msgs", 0, "sent_msgs", 0, "windows",
-	                0);
+	one = json_pack("{s:s, s:b, s:b, s:i, s:i, s:{}, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i}",
+	                "client", key + 1, "authenticated", (int)named, "tls", 0, "connections", 0,
+	                "grants", 0, "exports", "recv_bytes_per_s", 0, "sent_bytes_per_s", 0,
+	                "ops_per_s", 0, "recv_bytes", 0, "sent_bytes", 0, "recv_msgs", 0,
+	                "sent_msgs", 0, "windows", 0);
 	return one != NULL && json_object_set_new(all, key, one) == 0 ? one : NULL;
 }
 

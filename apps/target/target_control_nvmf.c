@@ -30,13 +30,15 @@ host_sums(json_t *all, const struct weft_nvmf_ctrl_info *i)
 	json_t *one = json_object_get(all, i->hostnqn);
 
 	if (one == NULL) {
-		one = json_pack("{s:i, s:i, s:i, s:i, s:b}", "recv", 0, "sent", 0, "ops", 0,
-		                "queues", 0, "proved", 1);
+		one = json_pack("{s:i, s:i, s:i, s:i, s:b, s:b}", "recv", 0, "sent", 0, "ops", 0,
+		                "queues", 0, "proved", 1, "tls", 1);
 		if (one == NULL || json_object_set_new(all, i->hostnqn, one) != 0)
 			return NULL;
 	}
-	if (!i->proved)
+	if (!i->proved && !i->tls)
 		(void)json_object_set_new(one, "proved", json_false());
+	if (!i->tls)
+		(void)json_object_set_new(one, "tls", json_false());
 	control_add_to(one, "recv", i->written_bytes);
 	control_add_to(one, "sent", i->read_bytes);
 	control_add_to(one, "ops", i->commands);
@@ -123,16 +125,17 @@ control_nvmf_clients(struct control_job *job, json_t *clients)
 		pthread_mutex_unlock(&n->lock);
 		(void)json_array_append_new(
 		        clients,
-		        json_pack("{s:s, s:O, s:O, s:i, s:o, s:o, s:o, s:o, s:O, s:O, s:O, s:O, "
-		                  "s:i}",
-		                  "client", nqn, "authenticated", json_object_get(sums, "proved"),
-		                  "connections", json_object_get(sums, "queues"), "grants", 0,
-		                  "exports", names, "recv_bytes_per_s",
-		                  host_rate(job, sums, "before_recv", "recv"), "sent_bytes_per_s",
-		                  host_rate(job, sums, "before_sent", "sent"), "ops_per_s",
-		                  host_rate(job, sums, "before_ops", "ops"), "recv_bytes", recv,
-		                  "sent_bytes", sent, "recv_msgs", ops, "sent_msgs", ops, "windows",
-		                  0));
+		        json_pack(
+		                "{s:s, s:O, s:O, s:O, s:i, s:o, s:o, s:o, s:o, s:O, s:O, s:O, s:O, "
+		                "s:i}",
+		                "client", nqn, "authenticated", json_object_get(sums, "proved"),
+		                "tls", json_object_get(sums, "tls"), "connections",
+		                json_object_get(sums, "queues"), "grants", 0, "exports", names,
+		                "recv_bytes_per_s", host_rate(job, sums, "before_recv", "recv"),
+		                "sent_bytes_per_s", host_rate(job, sums, "before_sent", "sent"),
+		                "ops_per_s", host_rate(job, sums, "before_ops", "ops"),
+		                "recv_bytes", recv, "sent_bytes", sent, "recv_msgs", ops,
+		                "sent_msgs", ops, "windows", 0));
 	}
 	json_decref(h.all);
 	json_decref(job->hosts);

@@ -188,6 +188,8 @@ nvmf_make(struct target_nvmf *n)
 	rc = target_nvmf_resv_up(n, &a.resv);
 	if (rc == 0)
 		rc = weft_nvmf_create(&a, &n->nvmf);
+	if (rc == 0)
+		rc = target_nvmf_tcp_keys(n);
 	for (uint32_t i = 0; i < n->t->stack.nworkers && rc == 0; i++)
 		rc = worker_up(n, i);
 	return rc;
@@ -266,6 +268,8 @@ nvmf_address(struct target_nvmf *n, uint32_t i, const struct sockaddr_storage *a
 
 	if (tcp_port == 0)
 		return;
+	if (trtype == NVMF_TRTYPE_TCP)
+		l.tls = (uint8_t)n->t->conf.nvmf.tls;
 	snprintf(l.traddr, sizeof(l.traddr), "%s", addr_host_str(a, host));
 	snprintf(l.trsvcid, sizeof(l.trsvcid), "%u", tcp_port);
 	if (n->naddrs < 2 * CONF_LISTEN_MAX && weft_nvmf_listener_add(n->nvmf, &l) == 0)
@@ -450,6 +454,7 @@ target_nvmf_down(struct target *t)
 	if (n->evq != NULL)
 		(void)weft_evq_destroy(n->evq);
 	(void)weft_nvmf_destroy(n->nvmf);
+	weft_nvmf_tls_destroy(n->tls);
 	target_staging_free(n->memory, n->bytes);
 	pthread_mutex_destroy(&n->resv_lock);
 	pthread_mutex_destroy(&n->lock);

@@ -62,6 +62,20 @@ enum target_nvmf_shown {
 	TARGET_NVMF_TCP_OVERRUNS,
 	TARGET_NVMF_TCP_STALLS,
 	TARGET_NVMF_TCP_ABORTED,
+	TARGET_NVMF_TLS_CONNS,
+	TARGET_NVMF_TLS_DONE,
+	TARGET_NVMF_TLS_COMPAT,
+	TARGET_NVMF_TLS_FAILED,
+	TARGET_NVMF_TLS_EXPIRED,
+	TARGET_NVMF_TLS_BUSY,
+	TARGET_NVMF_TLS_UNWANTED,
+	TARGET_NVMF_TLS_MISSING,
+	TARGET_NVMF_TLS_FAULTS,
+	TARGET_NVMF_TLS_GONE,
+	TARGET_NVMF_TLS_ALERTS_IN,
+	TARGET_NVMF_TLS_ALERTS_OUT,
+	TARGET_NVMF_TLS_UPDATES_IN,
+	TARGET_NVMF_TLS_UPDATES_OUT,
 	TARGET_NVMF_SHOWN
 };
 
@@ -98,6 +112,7 @@ struct target_nvmf_subsys {
 struct target_nvmf {
 	struct target *t;
 	struct weft_nvmf *nvmf;
+	struct weft_nvmf_tls *tls; /**< keys of hosts; NULL: TLS is off */
 	pthread_mutex_t lock;
 	struct target_nvmf_subsys subsys[CONF_SUBSYS_MAX];
 	struct target_nvmf_worker workers[CONF_WORKERS_MAX];
@@ -133,6 +148,8 @@ void target_nvmf_down(struct target *t);
 
 /* ---- target_nvmf_tcp.c ---- */
 
+/** The store of keys, if there is TLS. -ENOMEM. */
+int target_nvmf_tcp_keys(struct target_nvmf *n);
 /** Set-up of a worker: its TCP transport. */
 int target_nvmf_tcp_up(struct target_nvmf_worker *nw);
 /** Accept hosts at an address or a network, or with `any` at every one. The program's thread. */
@@ -143,12 +160,16 @@ uint32_t target_nvmf_tcp_count(const struct target_nvmf_worker *nw,
 
 /* ---- target_nvmf_admit.c: on a worker ---- */
 
+/** Have the workers look at what has changed. Any thread. */
+void target_nvmf_wake(const struct target_nvmf *n);
 /** The part of this worker; NULL: the target ends. */
 struct target_nvmf_worker *target_nvmf_at(struct target_nvmf *n, const struct weft_worker *w);
 /** Whether a host of this address may connect; if not, that is counted and logged. */
 bool target_nvmf_admits(struct target_nvmf *n, const struct sockaddr_storage *remote);
 /** Of weft_nvmf_group_attr: log that a host has not proved its name. */
 void target_nvmf_auth_failed(struct weft_nvmf_group *g, const char *hostnqn, uint8_t why);
+/** Of weft_nvmf_tcp_attr: log that a host was refused because of TLS. */
+void target_nvmf_tls_refused(void *owner, const struct sockaddr_storage *remote, const char *why);
 /** Log that a connection was refused. */
 void target_nvmf_refused(const struct sockaddr_storage *remote, int why);
 

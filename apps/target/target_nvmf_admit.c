@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/eventfd.h>
 
 #include "addr.h"
 #include "target.h"
@@ -19,6 +20,13 @@ target_nvmf_at(struct target_nvmf *n, const struct weft_worker *w)
 		if (n->workers[i].w == w)
 			return &n->workers[i];
 	return NULL;
+}
+
+void
+target_nvmf_wake(const struct target_nvmf *n)
+{
+	for (uint32_t i = 0; i < n->t->stack.nworkers; i++)
+		(void)eventfd_write(n->workers[i].wake_fd, 1);
 }
 
 bool
@@ -45,6 +53,16 @@ target_nvmf_refused(const struct sockaddr_storage *remote, int why)
 	           why == -EPROTO   ? "its private data is none of NVMe over RDMA"
 	           : why == -ENOSPC ? "there are too many"
 	                            : strerror(-why));
+}
+
+void
+target_nvmf_tls_refused(void *owner, const struct sockaddr_storage *remote, const char *why)
+{
+	char host[ADDR_STR_MAX];
+
+	(void)owner;
+	target_log(UI_WARNING "a connection of a host of %s was refused: %s",
+	           addr_host_str(remote, host), why);
 }
 
 void

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "nvmf_keys.h"
 #include "nvmf_secrets.h"
 #include "target.h"
 #include "target_nvmf.h"
@@ -387,6 +388,32 @@ subsys_secrets(struct weft_nvmf_subsys *s, const struct conf_subsys *c)
 	return rc;
 }
 
+/** Read the file with its hosts' keys of TLS; likewise. */
+static int
+subsys_keys(struct target_nvmf *n, struct weft_nvmf_subsys *s, const struct conf_subsys *c)
+{
+	struct weft_nvmf_tls_key *list = NULL;
+	char err[CONF_ERR_MAX];
+	uint32_t count = 0;
+	int rc = 0;
+
+	if (n->tls == NULL)
+		return 0;
+	if (c->tls_keys[0] != '\0')
+		rc = nvmf_keys_read(c->tls_keys, &list, &count, err, sizeof(err));
+	if (rc != 0) {
+		ui_msg(UI_ERR "subsystem %s: %s", c->nqn, err);
+		return rc;
+	}
+	rc = weft_nvmf_tls_set(n->tls, c->nqn, list, count);
+	nvmf_keys_free(list, count);
+	if (rc == 0)
+		weft_nvmf_proven_only(s, count > 0 && n->t->conf.nvmf.tls == CONF_TLS_REQUIRED);
+	/* connections by keys that are gone end */
+	target_nvmf_wake(n);
+	return rc;
+}
+
 static int
 subsys_add(struct target_nvmf *n, const struct conf_subsys *c)
 {
@@ -413,6 +440,8 @@ subsys_add(struct target_nvmf *n, const struct conf_subsys *c)
 	pthread_mutex_unlock(&n->lock);
 	/* No host may use it yet. */
 	rc = subsys_secrets(s, c);
+	if (rc == 0)
+		rc = subsys_keys(n, s, c);
 	if (rc != 0) {
 		(void)subsys_end(n, sub);
 		return rc;
@@ -432,6 +461,8 @@ subsys_remove(struct target_nvmf *n, struct target_nvmf_subsys *sub, uint64_t un
 
 	memcpy(nqn, sub->conf.nqn, sizeof(nqn));
 	sub->ending = true;
+	if (n->tls != NULL)
+		(void)weft_nvmf_tls_set(n->tls, nqn, NULL, 0);
 	/* Its hosts lose their connections first, and with these the commands of its namespaces. */
 	rc = subsys_end(n, sub);
 	for (uint32_t i = 0; rc != 0 && i < sub->conf.nns; i++)
@@ -552,6 +583,27 @@ subsys_reload_secrets(struct target_nvmf *n, struct target_nvmf_subsys *sub,
 	                             : "its hosts need not prove their names any more");
 }
 
+/** Likewise, its hosts' keys of TLS. */
+static void
+subsys_reload_keys(struct target_nvmf *n, struct target_nvmf_subsys *sub,
+                   const struct conf_subsys *c)
+{
+	if (n->tls == NULL) {
+		ui_msg(UI_WARNING "subsystem %s: tls of [nvmf] changes with a restart", c->nqn);
+		return;
+	}
+	if (subsys_keys(n, sub->s, c) != 0) {
+		ui_msg(UI_WARNING "subsystem %s: its keys of TLS are as before", c->nqn);
+		return;
+	}
+	pthread_mutex_lock(&n->lock);
+	memcpy(sub->conf.tls_keys, c->tls_keys, sizeof(c->tls_keys));
+	pthread_mutex_unlock(&n->lock);
+	ui_msg("subsystem %s: %s", c->nqn,
+	       c->tls_keys[0] != '\0' ? "its keys of TLS were read again"
+	                              : "its hosts have no keys of TLS any more");
+}
+
 static void
 subsys_reload(struct target_nvmf *n, struct target_nvmf_subsys *sub, const struct conf_subsys *c)
 {
@@ -572,6 +624,8 @@ subsys_reload(struct target_nvmf *n, struct target_nvmf_subsys *sub, const struc
 	}
 	if (c->secrets[0] != '\0' || sub->conf.secrets[0] != '\0')
 		subsys_reload_secrets(n, sub, c);
+	if (c->tls_keys[0] != '\0' || sub->conf.tls_keys[0] != '\0')
+		subsys_reload_keys(n, sub, c);
 	if (!subsys_set_ns(n, sub, c, ns_deadline()))
 		ui_msg(UI_WARNING "subsystem %s: commands of a namespace that is to go have not "
 		                  "ended yet; its namespaces change when they have",

@@ -9,6 +9,18 @@
 #include "target_nvmf.h"
 
 int
+target_nvmf_tcp_keys(struct target_nvmf *n)
+{
+	const struct conf_nvmf *c = &n->t->conf.nvmf;
+	const unsigned int any = (1U << WEFT_NVMF_PSK_DERIVATIONS) - 1;
+
+	if (c->tls == CONF_TLS_OFF)
+		return 0;
+	return weft_nvmf_tls_create(c->tls_derivation == 0 ? any : 1U << (c->tls_derivation - 1),
+	                            &n->tls);
+}
+
+int
 target_nvmf_tcp_up(struct target_nvmf_worker *nw)
 {
 	const struct conf_nvmf *c = &nw->n->t->conf.nvmf;
@@ -19,6 +31,10 @@ target_nvmf_tcp_up(struct target_nvmf_worker *nw)
 	        .group = nw->group,
 	        .depth = c->queue_depth < 32 ? 32 : c->queue_depth,
 	        .max_conns = c->max_queues < most ? c->max_queues : most,
+	        .tls = (enum weft_nvmf_tcp_tls)c->tls,
+	        .keys = nw->n->tls,
+	        .refused = target_nvmf_tls_refused,
+	        .owner = nw,
 	};
 
 	return weft_nvmf_tcp_open(&a, &nw->tcp);
@@ -35,7 +51,7 @@ tcp_accept(void *user, struct weft_stream *s, struct weft_worker *w,
 
 	if (nw == NULL || !target_nvmf_admits(n, remote))
 		return -EACCES;
-	rc = weft_nvmf_tcp_accept(nw->tcp, s);
+	rc = weft_nvmf_tcp_accept(nw->tcp, s, remote);
 	if (rc != 0)
 		target_nvmf_refused(remote, rc);
 	return rc;
@@ -87,5 +103,19 @@ target_nvmf_tcp_count(const struct target_nvmf_worker *nw, uint64_t now[TARGET_N
 	now[TARGET_NVMF_TCP_OVERRUNS] = s.overruns;
 	now[TARGET_NVMF_TCP_STALLS] = s.stalls;
 	now[TARGET_NVMF_TCP_ABORTED] = s.aborted;
+	now[TARGET_NVMF_TLS_CONNS] = s.tls_conns;
+	now[TARGET_NVMF_TLS_DONE] = s.tls_done;
+	now[TARGET_NVMF_TLS_COMPAT] = s.tls_compat;
+	now[TARGET_NVMF_TLS_FAILED] = s.tls_failed;
+	now[TARGET_NVMF_TLS_EXPIRED] = s.tls_expired;
+	now[TARGET_NVMF_TLS_BUSY] = s.tls_busy;
+	now[TARGET_NVMF_TLS_UNWANTED] = s.tls_unwanted;
+	now[TARGET_NVMF_TLS_MISSING] = s.tls_missing;
+	now[TARGET_NVMF_TLS_FAULTS] = s.tls_faults;
+	now[TARGET_NVMF_TLS_GONE] = s.tls_gone;
+	now[TARGET_NVMF_TLS_ALERTS_IN] = s.tls_alerts_in;
+	now[TARGET_NVMF_TLS_ALERTS_OUT] = s.tls_alerts_out;
+	now[TARGET_NVMF_TLS_UPDATES_IN] = s.tls_updates_in;
+	now[TARGET_NVMF_TLS_UPDATES_OUT] = s.tls_updates_out;
 	return s.conns;
 }

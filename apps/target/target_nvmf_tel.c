@@ -61,6 +61,20 @@ target_tel_nvmf(void *user, const char *params, struct weft_tel *tel)
 	        [TARGET_NVMF_TCP_OVERRUNS] = "tcp_overruns",
 	        [TARGET_NVMF_TCP_STALLS] = "tcp_stalls",
 	        [TARGET_NVMF_TCP_ABORTED] = "tcp_aborted",
+	        [TARGET_NVMF_TLS_CONNS] = "tls_connections",
+	        [TARGET_NVMF_TLS_DONE] = "tls_done",
+	        [TARGET_NVMF_TLS_COMPAT] = "tls_compat",
+	        [TARGET_NVMF_TLS_FAILED] = "tls_failed",
+	        [TARGET_NVMF_TLS_EXPIRED] = "tls_expired",
+	        [TARGET_NVMF_TLS_BUSY] = "tls_busy",
+	        [TARGET_NVMF_TLS_UNWANTED] = "tls_unwanted",
+	        [TARGET_NVMF_TLS_MISSING] = "tls_missing",
+	        [TARGET_NVMF_TLS_FAULTS] = "tls_faults",
+	        [TARGET_NVMF_TLS_GONE] = "tls_gone",
+	        [TARGET_NVMF_TLS_ALERTS_IN] = "tls_alerts_in",
+	        [TARGET_NVMF_TLS_ALERTS_OUT] = "tls_alerts_out",
+	        [TARGET_NVMF_TLS_UPDATES_IN] = "tls_updates_in",
+	        [TARGET_NVMF_TLS_UPDATES_OUT] = "tls_updates_out",
 	};
 	const struct target *t = user;
 	struct target_nvmf *n = t->nvmf;
@@ -136,6 +150,7 @@ tel_one_ctrl(void *arg, const struct weft_nvmf_ctrl_info *i)
 	weft_tel_text(c->tel, "subsystem", i->subnqn);
 	weft_tel_text(c->tel, "transport", i->transport);
 	weft_tel_text(c->tel, "state", i->state);
+	weft_tel_u64(c->tel, "tls", i->tls);
 	weft_tel_u64(c->tel, "must_prove", i->proves);
 	weft_tel_u64(c->tel, "proved", i->proved);
 	weft_tel_u64(c->tel, "kato_ms", i->kato_ms);

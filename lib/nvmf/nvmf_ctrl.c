@@ -414,6 +414,7 @@ ctrl_info(const struct nvmf_ctrl *c, struct weft_nvmf_ctrl_info *info)
 	info->state = states[atomic_load_explicit(&c->state, memory_order_acquire)];
 	info->discovery = c->subsys->discovery;
 	info->proves = c->admin != NULL && c->admin->auth != NULL;
+	info->tls = c->admin != NULL && c->admin->proven != NULL;
 	info->proved = info->proves && !nvmf_auth_lacks(c->admin);
 	info->kato_ms = atomic_load_explicit(&c->kato_ms, memory_order_relaxed);
 	for (uint32_t g = 0; g < WEFT_NVMF_MAX_GROUPS; g++) {

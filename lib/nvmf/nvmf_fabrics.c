@@ -65,7 +65,7 @@ connect_admin(struct nvmf_slot *s, const struct weft_nvmf_connect *d)
 		return connect_refuse(s, AT_CNTLID);
 	if (sub == NULL)
 		return connect_refuse(s, AT_SUBNQN);
-	if (!nvmf_host_ok(sub, d->hostnqn))
+	if (!nvmf_host_ok(sub, d->hostnqn) || (sub->proven_only && q->proven == NULL))
 		return NVMF_NEVER(WEFT_NVMF_CONNECT_HOST);
 	if (nvmf_auth_begin(q, sub, d->hostnqn, &auth) != WEFT_NVMF_OK)
 		return WEFT_NVMF_CONNECT_BUSY;
@@ -107,8 +107,11 @@ connect_io(struct nvmf_slot *s, const struct weft_nvmf_connect *d, uint16_t qid)
 		return NVMF_NEVER(WEFT_NVMF_AUTH_REQUIRED);
 	/* A host that connects again may be faster than the end of its old queue: no DNR. */
 	if (atomic_load_explicit(&c->state, memory_order_acquire) != NVMF_CTRL_READY ||
-	    c->ioq[qid - 1] != NULL)
+	    c->ioq[qid - 1] != NULL || c->admin == NULL)
 		return WEFT_NVMF_SEQUENCE;
+	/* a controller that has its admin queue by TLS has all its queues by TLS */
+	if (c->admin->proven != NULL && q->proven == NULL)
+		return NVMF_NEVER(WEFT_NVMF_CONNECT_HOST);
 	if (nvmf_auth_begin(q, c->subsys, d->hostnqn, &q->auth) != WEFT_NVMF_OK)
 		return WEFT_NVMF_CONNECT_BUSY;
 	nvmf_ctrl_join(c, q, qid);
@@ -146,6 +149,10 @@ fabrics_connect(struct nvmf_slot *s)
 		status = NVMF_NEVER(WEFT_NVMF_SEQUENCE);
 	else if (wrong != 0)
 		status = connect_refuse(s, IN_DATA | wrong);
+	else if (q->proven != NULL && strcmp(q->proven->hostnqn, d.hostnqn) != 0)
+		status = connect_refuse(s, AT_HOSTNQN);
+	else if (q->proven != NULL && strcmp(q->proven->subnqn, d.subnqn) != 0)
+		status = connect_refuse(s, AT_SUBNQN);
 	else if (qid == 0)
 		status = connect_admin(s, &d);
 	else

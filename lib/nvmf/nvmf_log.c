@@ -306,7 +306,8 @@ log_discovery_entry(uint8_t *p, const struct weft_nvmf_listener *l,
 	p[DISC_TRTYPE] = l->trtype;
 	p[DISC_ADRFAM] = l->adrfam;
 	p[DISC_SUBTYPE] = sub->discovery ? 3 : 2;
-	p[DISC_TREQ] = 2; /* a secure channel is not required */
+	/* a secure channel is required; is not */
+	p[DISC_TREQ] = l->tls == WEFT_NVMF_LISTENER_TLS_ONLY ? 1 : 2;
 	weft_nvmf_put16(p + DISC_PORTID, l->portid);
 	weft_nvmf_put16(p + DISC_CNTLID, 0xffff);
 	weft_nvmf_put16(p + DISC_ASQSZ, NVMF_ADMIN_DEPTH);
@@ -317,6 +318,8 @@ log_discovery_entry(uint8_t *p, const struct weft_nvmf_listener *l,
 		p[DISC_TSAS] = 1; /* connected */
 		p[DISC_TSAS + 1] = l->rdma_prtype;
 		p[DISC_TSAS + 2] = 1; /* RDMA_CM */
+	} else if (l->tls != WEFT_NVMF_LISTENER_PLAIN) {
+		p[DISC_TSAS] = 2; /* SECTYPE: TLS 1.3 */
 	}
 }
 

@@ -90,6 +90,7 @@ struct weft_nvmf_subsys {
 	bool discovery;
 	bool any_host;                /**< lock */
 	bool ending;                  /**< lock */
+	bool proven_only;             /**< lock: weft_nvmf_proven_only() */
 	LIST_HEAD(, nvmf_host) hosts; /**< lock */
 	struct weft_nvmf_auth *auth;  /**< lock: nauth of them */
 	uint32_t nauth;               /**< lock */
@@ -190,7 +191,8 @@ struct weft_nvmf_queue {
 	uint32_t under_way; /**< commands that are not answered */
 	uint32_t slots;     /**< that exist */
 	uint64_t since_ns;
-	struct nvmf_auth *auth; /**< NULL: its host need not prove its name */
+	struct nvmf_auth *auth;                /**< NULL: its host need not prove its name */
+	const struct weft_nvmf_proven *proven; /**< NULL: its connection proves nothing */
 	struct nvmf_slots busy, idle;
 	struct nvmf_slot *fused; /**< the first of two, whose second has not come */
 };

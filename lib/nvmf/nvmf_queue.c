@@ -44,6 +44,12 @@ weft_nvmf_queue_open(struct weft_nvmf_group *g, const struct weft_nvmf_queue_att
 	return 0;
 }
 
+void
+weft_nvmf_queue_proven(struct weft_nvmf_queue *q, const struct weft_nvmf_proven *p)
+{
+	q->proven = p;
+}
+
 void *
 weft_nvmf_queue_owner(const struct weft_nvmf_queue *q)
 {

@@ -370,6 +370,14 @@ weft_nvmf_any_host(struct weft_nvmf_subsys *s, bool any)
 	nvmf_unlock(s->target);
 }
 
+void
+weft_nvmf_proven_only(struct weft_nvmf_subsys *s, bool only)
+{
+	nvmf_lock(s->target);
+	s->proven_only = only;
+	nvmf_unlock(s->target);
+}
+
 int
 weft_nvmf_host_deny(struct weft_nvmf_subsys *s, const char *hostnqn)
 {

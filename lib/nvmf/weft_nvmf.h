@@ -36,6 +36,7 @@
 #include <stdint.h>
 
 #include "weft_nvmf_auth.h"
+#include "weft_nvmf_listener.h"
 #include "weft_nvmf_resv.h"
 #include "weft_nvmf_stats.h"
 #include "weft_nvmf_wire.h"
@@ -78,20 +79,6 @@ int weft_nvmf_create(const struct weft_nvmf_attr *attr, struct weft_nvmf **out);
 /** Does nothing for NULL. -EBUSY: a group is open. Subsystems end with it. */
 int weft_nvmf_destroy(struct weft_nvmf *t);
 void weft_nvmf_query_stats(struct weft_nvmf *t, struct weft_nvmf_stats *stats);
-
-/** Where hosts connect to, for the discovery log. */
-struct weft_nvmf_listener {
-	uint8_t trtype;      /**< 1: RDMA, 3: TCP */
-	uint8_t adrfam;      /**< 1: IPv4, 2: IPv6 */
-	uint8_t rdma_prtype; /**< RDMA: 1: not stated, 5: iWARP */
-	uint16_t portid;
-	char traddr[64], trsvcid[32];
-};
-
-/** -ENOSPC: there are 32. -EEXIST. */
-int weft_nvmf_listener_add(struct weft_nvmf *t, const struct weft_nvmf_listener *l);
-/** -ENOENT. */
-int weft_nvmf_listener_remove(struct weft_nvmf *t, const struct weft_nvmf_listener *l);
 
 /* ---- Subsystems, hosts ---- */
 
@@ -137,6 +124,10 @@ int weft_nvmf_ana(struct weft_nvmf_subsys *s, enum weft_nvmf_ana_state state);
 /** Change weft_nvmf_subsys_attr.any_host. Controllers of hosts that may no longer use it end. */
 void weft_nvmf_any_host(struct weft_nvmf_subsys *s, bool any);
 
+/** Whether hosts use it only by connections that have proved their names, as those with TLS have.
+ * Those that are connected stay. */
+void weft_nvmf_proven_only(struct weft_nvmf_subsys *s, bool only);
+
 /* ---- Controllers ---- */
 
 struct weft_nvmf_queue_info {
@@ -154,6 +145,7 @@ struct weft_nvmf_ctrl_info {
 	const char *transport; /**< name of that of its admin queue */
 	const char *state;     /**< "off", "ready", "shutdown", "ending" */
 	bool discovery;
+	bool tls;            /**< its queues are by TLS, which has proved its host's name */
 	bool proves, proved; /**< its host has to prove its name, and has done so */
 	uint32_t kato_ms;
 	uint64_t commands, errors, read_bytes, written_bytes;

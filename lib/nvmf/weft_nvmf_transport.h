@@ -83,6 +83,13 @@ struct weft_nvmf_queue_attr {
  */
 int weft_nvmf_queue_open(struct weft_nvmf_group *g, const struct weft_nvmf_queue_attr *attr,
                          struct weft_nvmf_queue **out);
+/** The names that a host has proved by the key of its connection (TLS). */
+struct weft_nvmf_proven {
+	const char *hostnqn, *subnqn;
+};
+
+/** Before the first command: the host's Connect has to name these. *p stays until ops->gone(). */
+void weft_nvmf_queue_proven(struct weft_nvmf_queue *q, const struct weft_nvmf_proven *p);
 void *weft_nvmf_queue_owner(const struct weft_nvmf_queue *q);
 /** Octets of data that a host may have behind a command: of an I/O queue, from the answer to its
  * Connect on, not more than IOCCSZ has told. Group's thread. */

@@ -10,6 +10,10 @@
 
 #define TCP_STALL_NS   30000000000ULL
 #define TCP_DATA_BYTES (1U << 20)
+#define TCP_HANDSHAKES 32U
+#define TCP_HAND_NS    5000000000ULL
+/** RFC 8446 s5.5: records of full length, 2^24 of them. */
+#define TCP_KEY_BYTES (1ULL << 38)
 
 static void
 tcp_free(struct tcp_conn *c)
@@ -19,6 +23,7 @@ tcp_free(struct tcp_conn *c)
 	LIST_REMOVE(c, link);
 	c->t->stats.conns--;
 	nvmf_tcp_rx_end(c);
+	nvmf_tcp_tls_end(c);
 	free(c->pulls);
 	free(c->tags);
 	free(c);
@@ -34,6 +39,7 @@ tcp_lost(struct tcp_conn *c)
 		return;
 	c->lost = true;
 	c->deaf = true;
+	nvmf_tcp_tls_lost(c);
 	weft_nvmf_queue_lost(c->q);
 	c->rx.cmd = NULL;
 	for (uint32_t i = 0; c->npulls > 0 && i < c->t->attr.depth; i++) {
@@ -130,14 +136,9 @@ static const struct weft_nvmf_transport_ops tcp_ops = {.name = "TCP",
 /* ---- The stream's callbacks ---- */
 
 static void
-tcp_on_received(void *user, const void *data, size_t bytes)
-{
-	nvmf_tcp_rx(user, data, bytes);
-}
-
-static void
 tcp_on_writable(void *user)
 {
+	nvmf_tcp_out_flush(user);
 	nvmf_tcp_tx(user);
 }
 
@@ -149,7 +150,14 @@ tcp_on_eof(void *user)
 
 	tcp_close_by(c, tcp_now(c) + TCP_CLOSE_NS);
 	tcp_lost(c);
-	(void)weft_stream_close(c->s);
+	nvmf_tcp_out_close(c);
+}
+
+static void
+tcp_on_received(void *user, const void *data, size_t bytes)
+{
+	if (!nvmf_tcp_tls_rx(user, data, bytes))
+		tcp_on_eof(user);
 }
 
 static void
@@ -205,7 +213,8 @@ tcp_make(struct weft_nvmf_tcp *t, struct tcp_conn **out)
 }
 
 int
-weft_nvmf_tcp_accept(struct weft_nvmf_tcp *t, struct weft_stream *s)
+weft_nvmf_tcp_accept(struct weft_nvmf_tcp *t, struct weft_stream *s,
+                     const struct sockaddr_storage *remote)
 {
 	struct tcp_conn *c;
 	int rc = t->stats.conns >= t->attr.max_conns ? -ENOSPC : tcp_make(t, &c);
@@ -215,6 +224,7 @@ weft_nvmf_tcp_accept(struct weft_nvmf_tcp *t, struct weft_stream *s)
 		return rc;
 	}
 	c->s = s;
+	c->remote = *remote;
 	c->began_ns = tcp_now(c);
 	LIST_INSERT_HEAD(&t->conns, c, link);
 	t->stats.conns++;
@@ -229,6 +239,7 @@ int
 weft_nvmf_tcp_open(const struct weft_nvmf_tcp_attr *attr, struct weft_nvmf_tcp **out)
 {
 	struct weft_nvmf_tcp *t = calloc(1, sizeof(*t));
+	int rc = 0;
 
 	if (t == NULL)
 		return -ENOMEM;
@@ -237,10 +248,21 @@ weft_nvmf_tcp_open(const struct weft_nvmf_tcp_attr *attr, struct weft_nvmf_tcp *
 	t->attr.data_bytes = attr->data_bytes == 0 ? TCP_DATA_BYTES : attr->data_bytes;
 	t->attr.max_conns = attr->max_conns == 0 ? 256 : attr->max_conns;
 	t->attr.stall_ns = attr->stall_ns == 0 ? TCP_STALL_NS : attr->stall_ns;
-	if (t->attr.depth > WEFT_NVMF_MAX_DEPTH || t->attr.data_bytes < NVMF_TCP_MAXH2CDATA_MIN) {
+	if (attr->max_handshakes == 0)
+		t->attr.max_handshakes = TCP_HANDSHAKES;
+	t->attr.handshake_ns = attr->handshake_ns == 0 ? TCP_HAND_NS : attr->handshake_ns;
+	t->attr.key_bytes = attr->key_bytes == 0 ? TCP_KEY_BYTES : attr->key_bytes;
+	if (t->attr.depth > WEFT_NVMF_MAX_DEPTH || t->attr.data_bytes < NVMF_TCP_MAXH2CDATA_MIN ||
+	    (attr->tls != WEFT_NVMF_TCP_TLS_OFF && attr->keys == NULL))
+		rc = -EINVAL;
+	else if (attr->tls != WEFT_NVMF_TCP_TLS_OFF)
+		rc = nvmf_tls_ctx_open(attr->keys, t->attr.key_bytes, &t->tls);
+	if (rc != 0) {
 		free(t);
-		return -EINVAL;
+		return rc;
 	}
+	if (t->tls != NULL)
+		t->keys_seen = nvmf_tls_keys_generation(attr->keys);
 	t->next_ns = UINT64_MAX;
 	LIST_INIT(&t->conns);
 	*out = t;
@@ -254,6 +276,7 @@ weft_nvmf_tcp_close(struct weft_nvmf_tcp *t)
 		return 0;
 	if (!LIST_EMPTY(&t->conns))
 		return -EBUSY;
+	nvmf_tls_ctx_close(t->tls);
 	free(t);
 	return 0;
 }
@@ -283,6 +306,8 @@ tcp_waits_since(const struct tcp_conn *c)
 	/* data of an R2T may take as long as it goes on; all else is short */
 	if ((r->part != TCP_HEAD || r->have_bytes > 0) && r->cmd == NULL && r->began_ns < since)
 		since = r->began_ns;
+	if (c->record_ns != 0 && r->cmd == NULL && c->record_ns < since)
+		since = c->record_ns;
 	if (nvmf_tcp_tx_waits(c) && c->tx.moved_ns < since)
 		since = c->tx.moved_ns;
 	return since;
@@ -301,6 +326,8 @@ tcp_look(struct tcp_conn *c, uint64_t now_ns)
 	} else if (since < now_ns && now_ns - since >= t->attr.stall_ns) {
 		t->stats.stalls++;
 		tcp_reset(c);
+	} else if (!nvmf_tcp_tls_look(c, now_ns)) {
+		tcp_reset(c);
 	} else {
 		if (c->close_ns != 0)
 			tcp_look_by(t, c->close_ns);
@@ -313,9 +340,12 @@ void
 weft_nvmf_tcp_poll(struct weft_nvmf_tcp *t, uint64_t now_ns)
 {
 	struct tcp_conn *c, *next;
+	const uint64_t keys = t->tls == NULL ? 0 : nvmf_tls_keys_generation(t->attr.keys);
 
-	if (now_ns < t->next_ns)
+	t->keys_changed = keys != t->keys_seen;
+	if (now_ns < t->next_ns && !t->keys_changed)
 		return;
+	t->keys_seen = keys;
 	t->next_ns = UINT64_MAX;
 	for (c = LIST_FIRST(&t->conns); c != NULL; c = next) {
 		next = LIST_NEXT(c, link);
@@ -342,4 +372,10 @@ void
 weft_nvmf_tcp_query(const struct weft_nvmf_tcp *t, struct weft_nvmf_tcp_stats *stats)
 {
 	*stats = t->stats;
+	if (t->tls == NULL)
+		return;
+	stats->tls_alerts_in = nvmf_tls_counts(t->tls)->alerts_in;
+	stats->tls_alerts_out = nvmf_tls_counts(t->tls)->alerts_out;
+	stats->tls_updates_in = nvmf_tls_counts(t->tls)->updates_in;
+	stats->tls_updates_out = nvmf_tls_counts(t->tls)->updates_out;
 }

@@ -4,15 +4,18 @@
 
 /**
  * @file A connection of the TCP transport, as its sources share it. From below: nvmf_tcp_wire.c
- * (codec), nvmf_tcp_tx.c (what is sent), nvmf_tcp_rx.c (what has come), nvmf_tcp.c (connections).
+ * (codec), nvmf_tcp_out.c (octets for the stream), nvmf_tcp_tx.c (what is sent), nvmf_tcp_rx.c
+ * (what has come), nvmf_tcp_tls.c (hosts that begin with TLS), nvmf_tcp.c (connections).
  * All on the worker's thread.
  */
 
 #include <errno.h>
 #include <string.h>
 #include <sys/queue.h>
+#include <sys/socket.h>
 
 #include "nvmf_tcp_wire.h"
+#include "nvmf_tls.h"
 #include "weft_nvmf_tcp.h"
 #include "weft_nvmf_transport.h"
 
@@ -84,6 +87,9 @@ struct tcp_tx {
 	uint64_t moved_ns; /**< when TCP has taken octets, or what waits was begun */
 };
 
+/** What the first octet of a connection tells. */
+enum tcp_kind { TCP_NEW, TCP_PLAIN, TCP_TLS };
+
 struct tcp_conn {
 	LIST_ENTRY(tcp_conn) link;
 	struct weft_nvmf_tcp *t;
@@ -95,6 +101,14 @@ struct tcp_conn {
 	bool deaf;    /**< what comes is dropped: the connection ends */
 	bool closing; /**< it is closed behind the answers */
 	bool lost;    /**< the queue knows of the end */
+	enum tcp_kind kind;
+	bool handshake;       /**< of TLS: it has a place */
+	bool shut;            /**< the stream is to be closed behind what waits in `tls` */
+	struct nvmf_tls *tls; /**< kind TCP_TLS: until the connection is freed */
+	struct weft_nvmf_proven proven;
+	uint64_t hand_ns;   /**< when the handshake has begun */
+	uint64_t record_ns; /**< since when a part of a record is there; 0: none is */
+	struct sockaddr_storage remote;
 	uint64_t began_ns;
 	uint64_t close_ns;      /**< it is to end by then; 0: it is not */
 	struct tcp_pull *pulls; /**< by TTAG */
@@ -110,6 +124,9 @@ struct weft_nvmf_tcp {
 	LIST_HEAD(, tcp_conn) conns;
 	uint64_t next_ns; /**< when connections are looked at next; UINT64_MAX: never */
 	struct weft_nvmf_tcp_stats stats;
+	struct nvmf_tls_ctx *tls; /**< attr.tls other than OFF */
+	uint64_t keys_seen;       /**< generation of the keys at the last look */
+	bool keys_changed;        /**< in that look */
 };
 
 static inline uint64_t
@@ -205,6 +222,17 @@ tcp_place_skip(struct tcp_place *p, size_t bytes)
 	}
 }
 
+/* ---- nvmf_tcp_out.c ---- */
+
+/** As weft_stream_write(), by TLS or without. */
+ssize_t nvmf_tcp_out_write(struct tcp_conn *c, const struct iovec *iov, unsigned int n);
+/** Octets that were taken, and that TCP has not taken yet. */
+size_t nvmf_tcp_out_left(const struct tcp_conn *c);
+/** TCP has room: give it those, and close behind them if that waits for it. */
+void nvmf_tcp_out_flush(struct tcp_conn *c);
+/** Close this side behind what was written. */
+void nvmf_tcp_out_close(struct tcp_conn *c);
+
 /* ---- nvmf_tcp_tx.c ---- */
 
 /** Send what there is, as far as TCP has room. */
@@ -225,5 +253,17 @@ void nvmf_tcp_rx(struct tcp_conn *c, const uint8_t *p, size_t bytes);
 void nvmf_tcp_rx_release(struct tcp_conn *c, void *data);
 /** Free what it has. */
 void nvmf_tcp_rx_end(struct tcp_conn *c);
+
+/* ---- nvmf_tcp_tls.c ---- */
+
+/** Octets have come to the stream. False: the host sends nothing more. */
+bool nvmf_tcp_tls_rx(struct tcp_conn *c, const uint8_t *p, size_t bytes);
+/** Whether the connection may stay: false: its handshake takes too long, or its key is gone, which
+ * was told. */
+bool nvmf_tcp_tls_look(struct tcp_conn *c, uint64_t now_ns);
+/** The connection has ended: its handshake is none any more. */
+void nvmf_tcp_tls_lost(struct tcp_conn *c);
+/** Free what it has. */
+void nvmf_tcp_tls_end(struct tcp_conn *c);
 
 #endif /* NVMF_TCP_PRIV_H */

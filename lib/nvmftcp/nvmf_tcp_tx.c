@@ -9,7 +9,7 @@
 /** Data of one C2HData: R2Ts and other answers wait for no longer one. Its digest is computed at
  * once, in some 10 us. */
 #define TX_DATA_BYTES 131072U
-#define TX_PIECES     16 /**< of one call of weft_stream_write() */
+#define TX_PIECES     16 /**< of one call of nvmf_tcp_out_write() */
 
 /* octets of an answer's CQE */
 #define TX_CQE_SQHD   8
@@ -21,8 +21,8 @@ nvmf_tcp_tx_waits(const struct tcp_conn *c)
 {
 	const struct tcp_tx *x = &c->tx;
 
-	return !x->ended &&
-	       (x->busy || x->term_bytes > 0 || x->r2ts.first != NULL || x->answers.first != NULL);
+	return !x->ended && (x->busy || x->term_bytes > 0 || x->r2ts.first != NULL ||
+	                     x->answers.first != NULL || nvmf_tcp_out_left(c) > 0);
 }
 
 /** Whether the last C2HData may be the answer: it has nothing to tell but success (s3.3.2.1). */
@@ -168,7 +168,7 @@ tx_send(struct tcp_conn *c)
 
 		for (unsigned int i = 0; i < n; i++)
 			all += iov[i].iov_len;
-		took = weft_stream_write(c->s, iov, n);
+		took = nvmf_tcp_out_write(c, iov, n);
 		if (took < 0) {
 			tcp_abort_soon(c);
 			return false;
@@ -192,7 +192,7 @@ tx_sent(struct tcp_conn *c)
 	c->t->stats.pdus_out++;
 	x->ended = x->head[NVMF_TCP_AT_TYPE] == NVMF_TCP_C2H_TERM;
 	if (x->ended)
-		(void)weft_stream_close(c->s);
+		nvmf_tcp_out_close(c);
 	else if (x->ends_cmd)
 		weft_nvmf_sent(tcp_cmds_take(&x->answers));
 }
@@ -216,10 +216,12 @@ nvmf_tcp_tx(struct tcp_conn *c)
 		tx_sent(c);
 	}
 	x->pumping = false;
+	if (nvmf_tcp_out_left(c) > 0)
+		tcp_watch(c);
 	/* what the volume answers from now on is told to no host: tcp_lost() ends it */
 	if (c->closing && !nvmf_tcp_tx_waits(c)) {
 		x->ended = true;
-		(void)weft_stream_close(c->s);
+		nvmf_tcp_out_close(c);
 	}
 }
 

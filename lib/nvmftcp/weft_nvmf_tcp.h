@@ -21,6 +21,11 @@
  * Time. A host that stops in the middle of a PDU, does not give what each R2T asks for, or does not
  * take what is sent, is reset after stall_ns.
  *
+ * TLS. A host may bring TLS 1.3 with a pre-shared key of weft_nvmf_tls.h below all of that, or has
+ * to: the first octet of a connection tells which. The key proves the names of host and subsystem,
+ * which Connect has to repeat. Handshakes have places and a time of their own. A host that is
+ * refused is told by an alert, and the owner by a line.
+ *
  * Thread: the worker's, as the group's, unless a function says otherwise. Nothing blocks.
  */
 
@@ -30,8 +35,19 @@
 #include <weft/worker.h>
 
 #include "weft_nvmf.h"
+#include "weft_nvmf_tls.h"
 
+struct sockaddr_storage;
 struct weft_nvmf_tcp;
+
+enum weft_nvmf_tcp_tls {
+	WEFT_NVMF_TCP_TLS_OFF,      /**< a host that begins with TLS is refused */
+	WEFT_NVMF_TCP_TLS_ALLOWED,  /**< hosts have it or not, as they like */
+	WEFT_NVMF_TCP_TLS_REQUIRED, /**< a host without TLS is refused */
+};
+
+/** Texts of weft_nvmf_tcp_attr.refused are not longer, with their zero. */
+#define WEFT_NVMF_TCP_WHY_BYTES 512U
 
 struct weft_nvmf_tcp_attr {
 	struct weft_worker *worker;
@@ -40,6 +56,15 @@ struct weft_nvmf_tcp_attr {
 	uint32_t data_bytes; /**< MAXH2CDATA: longest H2CData, 4 KiB at least; 0: 1 MiB */
 	uint32_t max_conns;  /**< connections at once; 0: 256 */
 	uint64_t stall_ns;   /**< see "Time"; 0: 30 s */
+	enum weft_nvmf_tcp_tls tls;
+	struct weft_nvmf_tls *keys; /**< tls other than OFF; outlives the transport */
+	uint32_t max_handshakes;    /**< TLS handshakes at once; 0: 32 */
+	uint64_t handshake_ns;      /**< time of a handshake; 0: 5 s */
+	uint64_t key_bytes;         /**< data sent by one key of a connection; 0: 256 GiB */
+	/** May be NULL. A host was refused, or its connection ended, because of TLS. why: one
+	 * line, valid during the call. */
+	void (*refused)(void *owner, const struct sockaddr_storage *remote, const char *why);
+	void *owner;
 };
 
 struct weft_nvmf_tcp_stats {
@@ -57,17 +82,32 @@ struct weft_nvmf_tcp_stats {
 	uint64_t overruns; /**< connections that ended with more commands than their queue */
 	uint64_t stalls;   /**< connections that were reset after stall_ns */
 	uint64_t aborted;  /**< connections that were reset: their end took too long */
+	uint32_t tls_conns, tls_handshakes; /**< now: those with TLS, and that are in a handshake */
+	uint64_t tls_done;                  /**< handshakes; of these, by the derivation COMPAT: */
+	uint64_t tls_compat;
+	uint64_t tls_failed;   /**< handshakes that failed, for whatever reason */
+	uint64_t tls_expired;  /**< of these, those that took too long */
+	uint64_t tls_busy;     /**< connections that were reset: max_handshakes */
+	uint64_t tls_unwanted; /**< hosts that began with TLS, which is OFF */
+	uint64_t tls_missing;  /**< hosts that began without TLS, which is REQUIRED */
+	uint64_t tls_faults;   /**< connections that ended by a fault of TLS after the handshake */
+	uint64_t tls_gone;     /**< connections that ended as their key is gone */
+	uint64_t tls_alerts_in, tls_alerts_out;   /**< close_notify is none */
+	uint64_t tls_updates_in, tls_updates_out; /**< KeyUpdates */
 };
 
-/** A set-up thread, or the worker's. -EINVAL: data_bytes or depth out of range. -ENOMEM. */
+/** A set-up thread, or the worker's. -EINVAL: data_bytes or depth out of range, or TLS without
+ * keys. -ENOMEM. */
 int weft_nvmf_tcp_open(const struct weft_nvmf_tcp_attr *attr, struct weft_nvmf_tcp **out);
 /** Does nothing for NULL. -EBUSY: there are connections. */
 int weft_nvmf_tcp_close(struct weft_nvmf_tcp *t);
 /**
  * A connection of a host, inside the accept callback of its listener; it has the callback's
- * meaning. -ENOSPC: max_conns, or the target's queues; -ENOMEM: the stream is the caller's still.
+ * meaning. remote: for weft_nvmf_tcp_attr.refused. -ENOSPC: max_conns, or the target's queues;
+ * -ENOMEM: the stream is the caller's still.
  */
-int weft_nvmf_tcp_accept(struct weft_nvmf_tcp *t, struct weft_stream *s);
+int weft_nvmf_tcp_accept(struct weft_nvmf_tcp *t, struct weft_stream *s,
+                         const struct sockaddr_storage *remote);
 /** Reset every connection in the next poll, whatever is under way. */
 void weft_nvmf_tcp_abort(struct weft_nvmf_tcp *t);
 /** Look at connections that end or stall. now_ns as weft_worker_now_ns(). */

@@ -550,6 +550,16 @@ test_nvmf(void)
 	        {"[nvmf]\nlisten_on = 10.9.0.1\n" PORT,
 	         "t.ini: [nvmf] listen_on: no port has the address 10.9.0.1; name addresses or "
 	         "networks of this file"},
+	        {SUB "hosts = any\nnamespaces = 1=d\ntls_keys = /k\n",
+	         "t.ini:7: [subsystem " NQN "] tls_keys: tls of [nvmf] is off; write allowed or "
+	         "required there"},
+	        {SUB "hosts = any\nnamespaces = 1=d\n[nvmf]\ntls = allowed\n",
+	         "t.ini: [nvmf] tls: no [subsystem NQN] has tls_keys"},
+	        {SUB "hosts = any\nnamespaces = 1=d\ntls_keys = /k\n[nvmf]\ntls = required\n"
+	             "tcp_listen = 0\n",
+	         "t.ini: [nvmf] tls: tcp_listen is 0; TLS is for NVMe/TCP"},
+	        {"[nvmf]\ntls = maybe\n",
+	         "t.ini:2: [nvmf] tls: \"maybe\" is not one of off|allowed|required"},
 	        {SUB "hosts = any\nnamespaces = 1=d\n[nvmf]\nstaging = 1M\n",
 	         "t.ini: [nvmf] staging: 1 workers and transfers of 1048576 octets need at least "
 	         "4194304 octets"},
@@ -583,6 +593,15 @@ test_nvmf(void)
 	CHECK_EQ(conf.subsys[0].secrets_group, 1);
 	CHECK_EQ(load(SUB "hosts = any\nnamespaces = 7=d\nsecrets_group = null\n"), 0);
 	CHECK_EQ(conf.subsys[0].secrets_group, 0);
+	CHECK_STR(conf.subsys[0].tls_keys, "");
+	CHECK_EQ(conf.nvmf.tls, CONF_TLS_OFF);
+	CHECK_EQ(conf.nvmf.tls_derivation, 0);
+	CHECK_EQ(load("[nvmf]\ntls = required\ntls_derivation = compat\n" SUB
+	              "hosts = any\nnamespaces = 7=d\ntls_keys = /k\n"),
+	         0);
+	CHECK_STR(conf.subsys[0].tls_keys, "/k");
+	CHECK_EQ(conf.nvmf.tls, CONF_TLS_REQUIRED);
+	CHECK_EQ(conf.nvmf.tls_derivation, 2);
 	CHECK_EQ(load(DISK "[subsystem " NQN "2]\nhosts = any\nnamespaces = 7=d\n"), 0);
 	CHECK(strcmp(conf.subsys[0].serial, serial) != 0);
 }

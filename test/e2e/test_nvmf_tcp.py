@@ -44,7 +44,7 @@ class Queue:
 
     def __init__(self, t, qid=0, cntlid=0xffff, subnqn=NQN, host=HOST, hdgst=False, ddgst=False):
         self.hdgst = self.ddgst = False
-        self.s = socket.create_connection((t.addr, 8009), timeout=20, source_address=(US, 0))
+        self.s = self.connect(t)
         self.s.sendall(struct.pack("<BBBBIHBBI112x", ICREQ, 0, 128, 0, 128, 0, 0, hdgst | ddgst << 1, 0))
         kind, head, _ = self.get()
         assert kind == ICRESP and head[11] == hdgst | ddgst << 1, head
@@ -55,6 +55,9 @@ class Queue:
         self.cntlid = self.result & 0xffff
         if qid == 0 and self.status == 0:
             assert self.do(0x7f, 0, cdw11=0x14, cdw12=0x460001)[0] == 0
+
+    def connect(self, t):
+        return socket.create_connection((t.addr, 8009), timeout=20, source_address=(US, 0))
 
     def bytes(self, n):
         got = b""

@@ -234,12 +234,14 @@ poll_all(void)
 static void
 open_stream(struct weft_stream *s)
 {
+	const struct sockaddr_storage remote = {0};
+
 	memset(s, 0, sizeof(*s));
 	s->open = true;
 	s->room_bytes = 1U << 20;
 	s->since_ns = vol.now_ns;
 	/* those that ended are there until the next polls */
-	if (weft_nvmf_tcp_accept(tcp, s) != 0)
+	if (weft_nvmf_tcp_accept(tcp, s, &remote) != 0)
 		s->open = false;
 }
 

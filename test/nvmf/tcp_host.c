@@ -23,8 +23,19 @@ th_accept(void *user, struct weft_stream *s, struct weft_worker *w,
 
 	CHECK(w == h->t.n[1].w);
 	CHECK_EQ(remote->ss_family, AF_INET);
-	h->accepted = weft_nvmf_tcp_accept(h->tcp, s);
+	h->accepted = weft_nvmf_tcp_accept(h->tcp, s, remote);
 	return h->accepted;
+}
+
+static void
+th_refused(void *owner, const struct sockaddr_storage *remote, const char *why)
+{
+	struct th *h = owner;
+
+	CHECK_EQ(remote->ss_family, AF_INET);
+	CHECK(strlen(why) < sizeof(h->why));
+	h->refusals++;
+	strcpy(h->why, why);
 }
 
 void
@@ -47,6 +58,8 @@ th_start(struct th *h, const struct sim_link_cfg *link)
 	nv_start(&h->n);
 	h->attr.worker = h->t.n[1].w;
 	h->attr.group = h->n.group[0];
+	h->attr.refused = th_refused;
+	h->attr.owner = h;
 	CHECK_EQ(weft_nvmf_tcp_open(&h->attr, &h->tcp), 0);
 	CHECK_EQ(weft_stream_listen(h->t.n[1].ctx, (const struct sockaddr *)&sa, sizeof(sa), &la,
 	                            &h->lsn),
@@ -84,6 +97,39 @@ th_end(struct th *h)
 	h->staging_bytes = h->seed = 0;
 }
 
+/* ---- Octets ---- */
+
+static void
+th_drain(struct th_q *q)
+{
+	uint8_t *p;
+	const size_t n = tls_client_out(q->tls, &p);
+
+	if (n > 0)
+		vt_tcp_send(&q->p, p, n);
+}
+
+void
+th_pump(struct th_q *q)
+{
+	if (q->tls == NULL)
+		return;
+	tls_client_rx(q->tls, q->p.in, q->p.in_bytes);
+	vt_tcp_used(&q->p, q->p.in_bytes);
+	th_drain(q);
+}
+
+void
+th_out(struct th_q *q, const void *p, size_t bytes)
+{
+	if (q->tls == NULL) {
+		vt_tcp_send(&q->p, p, bytes);
+	} else {
+		tls_client_tx(q->tls, p, bytes);
+		th_drain(q);
+	}
+}
+
 /* ---- PDUs to the target ---- */
 
 void
@@ -101,19 +147,19 @@ th_pdu(struct th_q *q, uint8_t *head, uint8_t hlen, uint8_t flags, uint8_t pdo, 
 	head[2] = hlen;
 	head[3] = pdo;
 	weft_nvmf_put32(head + 4, bytes > 0 ? pdo + bytes + (ddgst ? 4U : 0) : least);
-	vt_tcp_send(&q->p, head, hlen);
+	th_out(q, head, hlen);
 	if (hdgst) {
 		weft_nvmf_put32(digest, th_crc(head, hlen) ^ (q->spoil_head ? 1U : 0));
-		vt_tcp_send(&q->p, digest, 4);
+		th_out(q, digest, 4);
 		q->spoil_head = false;
 	}
 	if (bytes == 0)
 		return;
-	vt_tcp_send(&q->p, pad, pdo - least);
-	vt_tcp_send(&q->p, data, bytes);
+	th_out(q, pad, pdo - least);
+	th_out(q, data, bytes);
 	if (ddgst) {
 		weft_nvmf_put32(digest, th_crc(data, bytes) ^ (q->spoil_data ? 0x80000000U : 0));
-		vt_tcp_send(&q->p, digest, 4);
+		th_out(q, digest, 4);
 		q->spoil_data = false;
 	}
 }
@@ -130,6 +176,7 @@ th_open(struct th *h, struct th_q *q)
 	q->hpda = was.hpda;
 	q->no_flow = was.no_flow;
 	q->h2c_bytes = was.h2c_bytes;
+	q->tls = was.tls;
 	q->hold = was.hold;
 	vt_tcp_open(&h->t, &q->p, TH_PORT);
 	q->p.piece_bytes = was.p.piece_bytes;
@@ -140,6 +187,12 @@ th_init(struct th_q *q)
 {
 	uint8_t head[NVMF_TCP_IC_BYTES] = {NVMF_TCP_ICREQ};
 
+	for (unsigned int i = 0; q->tls != NULL && !q->tls->done; i++) {
+		CHECK_MSG(i < TH_STEPS && !q->p.ended && q->tls->failed == 0, "no handshake: %s",
+		          q->h->why);
+		th_pump(q);
+		th_step(q->h);
+	}
 	head[10] = q->hpda;
 	head[11] = (uint8_t)(q->hdgst | q->ddgst << 1);
 	th_pdu(q, head, sizeof(head), 0, 0, NULL, 0);
@@ -315,19 +368,26 @@ th_on_pdu(struct th_q *q, const uint8_t *pdu, uint32_t plen)
 void
 th_look(struct th_q *q)
 {
-	size_t at = 0;
+	const uint8_t *in;
+	size_t at = 0, bytes;
 
-	while (q->p.in_bytes - at >= NVMF_TCP_CH_BYTES) {
-		const uint32_t plen = weft_nvmf_get32(q->p.in + at + 4);
+	th_pump(q);
+	in = q->tls != NULL ? q->tls->text : q->p.in;
+	bytes = q->tls != NULL ? q->tls->text_bytes : q->p.in_bytes;
+	while (bytes - at >= NVMF_TCP_CH_BYTES) {
+		const uint32_t plen = weft_nvmf_get32(in + at + 4);
 
 		CHECK(plen >= NVMF_TCP_CH_BYTES && plen <= (1U << 21));
-		if (q->p.in_bytes - at < plen)
+		if (bytes - at < plen)
 			break;
 		CHECK(!q->termed); /* the last PDU */
-		th_on_pdu(q, q->p.in + at, plen);
+		th_on_pdu(q, in + at, plen);
 		at += plen;
 	}
-	vt_tcp_used(&q->p, at);
+	if (q->tls != NULL)
+		tls_client_used(q->tls, at);
+	else
+		vt_tcp_used(&q->p, at);
 }
 
 /* ---- Commands ---- */

@@ -10,6 +10,7 @@
 
 #include "nvmf_rig.h"
 #include "nvmf_tcp_wire.h"
+#include "tls_client.h"
 #include "vt_tcp.h"
 #include "weft_nvmf_tcp.h"
 
@@ -24,11 +25,13 @@ struct th {
 	struct nv n;
 	struct weft_nvmf_tcp *tcp;
 	struct weft_stream_listener *lsn;
-	struct weft_nvmf_tcp_attr attr; /**< before th_start() */
-	uint64_t staging_bytes;         /**< likewise; 0: 16 MiB */
-	uint64_t seed;                  /**< likewise; of the device "fault"; 0: "mem" */
-	int accepted;                   /**< of the last weft_nvmf_tcp_accept() */
-	bool frozen;                    /**< the transport is not polled */
+	struct weft_nvmf_tcp_attr attr;    /**< before th_start() */
+	uint64_t staging_bytes;            /**< likewise; 0: 16 MiB */
+	uint64_t seed;                     /**< likewise; of the device "fault"; 0: "mem" */
+	int accepted;                      /**< of the last weft_nvmf_tcp_accept() */
+	unsigned int refusals;             /**< weft_nvmf_tcp_attr.refused was called */
+	char why[WEFT_NVMF_TCP_WHY_BYTES]; /**< by its last call */
+	bool frozen;                       /**< the transport is not polled */
 };
 
 /** A command of a host. */
@@ -50,7 +53,8 @@ struct th_cmd {
 struct th_q {
 	struct th *h;
 	struct vt_tcp p;
-	bool hdgst, ddgst; /**< asked for */
+	struct tls_client *tls; /**< the host has TLS */
+	bool hdgst, ddgst;      /**< asked for */
 	uint8_t hpda;
 	bool no_flow; /**< Connect switches SQ flow control off */
 	/** Octets of an H2CData; 0: all that was asked for. */
@@ -77,7 +81,11 @@ void th_end(struct th *h);
 
 /** Connect, without a PDU. What is set in *q before stays. */
 void th_open(struct th *h, struct th_q *q);
-/** ICReq, and wait for the ICResp. */
+/** Send octets, by TLS if the host has it. */
+void th_out(struct th_q *q, const void *p, size_t bytes);
+/** With TLS: give what has come to it, and send what it has to send. */
+void th_pump(struct th_q *q);
+/** ICReq, and wait for the ICResp; before it the handshake of TLS. */
 void th_init(struct th_q *q);
 /** A queue as Linux makes it: ICReq, Connect in the capsule. */
 void th_queue(struct th *h, struct th_q *q, uint16_t qid, uint16_t cntlid);

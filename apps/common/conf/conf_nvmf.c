@@ -17,6 +17,17 @@ const struct conf_key conf_keys_nvmf[CONF_NVMF_KEYS] = {
          .help = "TCP port on which hosts connect to subsystems and to discovery by RDMA (iWARP)"},
         {"tcp_listen", CONF_T_U32, F(conf_nvmf, tcp_listen_port), .max = 65535, .dflt = "8009",
          .help = "TCP port on which hosts without RDMA connect to them (NVMe/TCP); `0`: none"},
+        {"tls", CONF_T_CHOICE, F(conf_nvmf, tls), .choices = "off|allowed|required", .dflt = "off",
+         .help = "TLS 1.3 at `tcp_listen`, by keys of `tls_keys` (docs/nvmeof.md). `off`: a host "
+                 "that begins with it is refused. `allowed`: hosts use it or not. `required`: a "
+                 "host without it is refused, and a subsystem with `tls_keys` has no hosts by RDMA "
+                 "either"},
+        {"tls_derivation", CONF_T_CHOICE, F(conf_nvmf, tls_derivation),
+         .choices = "any|rfc8446|compat", .dflt = "any",
+         .help = "how hosts derive what TLS uses from their key: as RFC 8446 says, as older "
+                 "versions of libnvme do (`compat`), or `any` of both. A host that does it "
+                 "otherwise is "
+                 "refused, and a line says which one it has"},
         {"listen_on", CONF_T_LISTEN, F(conf_nvmf, listen_on),
          .off2 = offsetof(struct conf_nvmf, nlisten_on), .unset = "`listen_on` of [target]",
          .help = "likewise for hosts: addresses of this host, and networks that stand for each of "
@@ -68,6 +79,12 @@ const struct conf_key conf_keys_subsys[CONF_SUBSYS_KEYS] = {
                  "`null`: also none. Then a secret that can be guessed can be "
                  "found out from what was heard, and an attacker on the way can "
                  "bring a host that offers groups to do without"},
+        {"tls_keys", CONF_T_PATH, F(conf_subsys, tls_keys), .unset = "hosts have no keys",
+         .help = "file with the keys by which hosts connect with TLS (docs/nvmeof.md). A line has "
+                 "`HOSTNQN NVMeTLSkey-1:hh:BASE64:`, at most four lines of one host. Needs `tls` "
+                 "of "
+                 "[nvmf]. The file is protected and read again as that of `secrets`: connections "
+                 "end whose key is gone"},
         {"serial", CONF_T_STR, F(conf_subsys, serial), .unset = "made from the NQN",
          .help = "serial number that hosts see, up to 20 printable characters. Keep it: for a host "
                  "another serial number is another subsystem"},
@@ -256,6 +273,30 @@ conf_ns_refuses(const struct conf_export *e)
 	return NULL;
 }
 
+/** TLS has keys, and keys have TLS. */
+static int
+nvmf_check_tls(const struct whole *h)
+{
+	const struct conf *c = h->c;
+	uint32_t keys = 0;
+
+	for (uint32_t i = 0; i < c->nsubsys; i++) {
+		if (c->subsys[i].tls_keys[0] == '\0')
+			continue;
+		keys++;
+		if (c->nvmf.tls == CONF_TLS_OFF)
+			return conf_whole_fail(h, c->subsys[i].line,
+			                       "[subsystem %s] tls_keys: tls of [nvmf] is off; "
+			                       "write allowed or required there",
+			                       c->subsys[i].nqn);
+	}
+	if (c->nvmf.tls != CONF_TLS_OFF && c->nvmf.tcp_listen_port == 0)
+		return conf_whole_fail(h, 0, "[nvmf] tls: tcp_listen is 0; TLS is for NVMe/TCP");
+	if (c->nvmf.tls != CONF_TLS_OFF && keys == 0)
+		return conf_whole_fail(h, 0, "[nvmf] tls: no [subsystem NQN] has tls_keys");
+	return 0;
+}
+
 static int
 nvmf_check_subsys(const struct whole *h, const struct conf_subsys *s)
 {
@@ -306,6 +347,7 @@ conf_whole_nvmf(const struct whole *h)
 		                       " is the port of listen; hosts with and without RDMA need "
 		                       "ports of their own",
 		                       c->nvmf.listen_port);
+	rc = nvmf_check_tls(h);
 	for (uint32_t i = 0; i < c->nsubsys && rc == 0; i++)
 		rc = nvmf_check_subsys(h, &c->subsys[i]);
 	return rc;

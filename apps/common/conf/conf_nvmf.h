@@ -24,10 +24,15 @@
  */
 #define CONF_NVMF_CONNS(depth) (65536U / (5 * (depth) + 32))
 
+/** Whether hosts by TCP have TLS: enum weft_nvmf_tcp_tls. */
+enum conf_tls { CONF_TLS_OFF, CONF_TLS_ALLOWED, CONF_TLS_REQUIRED };
+
 /** [nvmf] */
 struct conf_nvmf {
 	uint32_t listen_port;
 	uint32_t tcp_listen_port; /**< 0: hosts do not connect by TCP */
+	uint32_t tls;             /**< enum conf_tls */
+	uint32_t tls_derivation;  /**< 0: any, else 1 + enum weft_nvmf_psk_derivation */
 	struct conf_listen listen_on[CONF_LISTEN_MAX];
 	uint32_t nlisten_on; /**< 0: as [target] */
 	struct conf_listen allow_from[CONF_LISTEN_MAX];
@@ -51,6 +56,7 @@ struct conf_subsys {
 	char hosts[CONF_HOSTS_MAX];
 	char secrets[CONF_PATH_MAX];      /**< nvmf_secrets.h; empty: hosts prove nothing */
 	uint32_t secrets_group;           /**< WEFT_NVMF_GROUP_... */
+	char tls_keys[CONF_PATH_MAX];     /**< nvmf_keys.h; empty: hosts have no keys */
 	char serial[CONF_SERIAL_MAX + 1]; /**< after the load: never empty */
 	char model[41];
 	uint32_t access; /**< enum weft_nvmf_ana_state */

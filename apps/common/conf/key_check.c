@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "nvmf_keys.h"
 #include "nvmf_secrets.h"
 #include <weft/hash.h>
 
@@ -108,6 +109,8 @@ key_check(const struct conf *c, char *err, size_t err_size)
 		rc = check_export(c, keys, &c->exports[i], err, err_size);
 	if (rc == 0)
 		rc = nvmf_secrets_check(c, err, err_size);
+	if (rc == 0)
+		rc = nvmf_keys_check(c, err, err_size);
 	if (keys != NULL)
 		explicit_bzero(keys, (c->nclients + 1) * sizeof(*keys));
 	free(keys);

@@ -21,10 +21,10 @@
 bool key_same(const struct key_file *a, const struct key_file *b);
 
 /**
- * Read the keys of all clients and exports, and compare them; and read the secrets of NVMe hosts.
- * -EEXIST: two keys are equal, and err names them; as nvmf_secrets_read(); else -errno of a
- * client's key file that cannot be read. An export's key file that cannot be read is reported when
- * the export is opened. err gets one line.
+ * Read the keys of all clients and exports, and compare them; and read the secrets and keys of NVMe
+ * hosts. -EEXIST: two keys are equal, and err names them; as nvmf_secrets_read() and
+ * nvmf_keys_read(); else -errno of a client's key file that cannot be read. An export's key file
+ * that cannot be read is reported when the export is opened. err gets one line.
  */
 int key_check(const struct conf *c, char *err, size_t err_size);
 

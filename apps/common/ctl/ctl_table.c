@@ -228,7 +228,9 @@ static const struct ctl_field rows_connections[] = {
 static const struct ctl_field rows_clients[] = {
         {"client", CTL_STR, false,
          "the authenticated name, or else the address; the NQN of an NVMe host"},
-        {"authenticated", CTL_BOOL, false, "whether it is a name"},
+        {"authenticated", CTL_BOOL, false,
+         "whether it is a name; of an NVMe host, whether all of its controllers have its proof"},
+        {"tls", CTL_BOOL, false, "whether all controllers of an NVMe host are by TLS"},
         {"connections", CTL_COUNT, false, "its connections"},
         {"grants", CTL_COUNT, false, "grants that it holds"},
         {"exports", CTL_NAMES, false, "exports of these grants"},
