@@ -242,6 +242,7 @@ port_addrs(const struct weft_port_attr *a, struct weft_netif_attr *net)
 	net->vlan_id = a->vlan_id;
 	net->dscp = (uint8_t)a->dscp;
 	net->mtu_bytes = a->mtu_bytes;
+	net->shared = a->shared != 0;
 	return weft_netif_nets_ok(net) ? 0 : -EINVAL;
 }
 
@@ -308,6 +309,7 @@ weft_port_open(struct weft_ctx *ctx, const struct weft_port_attr *attr, struct w
 	    strlen(a.name) >= ENGINE_NAME_LEN || a.vlan_id > 4094)
 		return -EINVAL;
 	if (a.queues > WEFT_MAX_WORKERS || a.check > 1 || a.selftest > 1 || a.dscp > 63 ||
+	    a.shared > 1 || (a.shared != 0 && a.queues > 1) ||
 	    (a.no_offloads & ~(uint64_t)WEFT_OFFLOAD_ALL) != 0)
 		return -EINVAL;
 	pa.rand = &engine_rand;

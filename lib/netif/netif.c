@@ -19,6 +19,7 @@
 #include "netif_net.h"
 #include "netif_neigh.h"
 #include "netif_rings.h"
+#include "netif_shared.h"
 #include "netif_tso.h"
 #include "netif_txq.h"
 #include "weft_netif_mbuf.h"
@@ -258,6 +259,10 @@ weft_netif_create(const struct weft_netif_attr *attr, const struct weft_netif_op
 		rte_free(nif);
 		return -EINVAL;
 	}
+	if (attr->shared && !netif_shared_init(nif)) {
+		rte_free(nif);
+		return -ENOMEM;
+	}
 	if (attr->mtu_bytes == 0)
 		nif->attr.mtu_bytes = RTE_ETHER_MTU;
 	nif->vlan_insert = (attr->tx_offloads & RTE_ETH_TX_OFFLOAD_VLAN_INSERT) != 0;
@@ -272,6 +277,7 @@ weft_netif_create(const struct weft_netif_attr *attr, const struct weft_netif_op
 	if (!netif_neigh_init(nif, netif_arp_ask, netif_nd_ask)) {
 		if (attr->group != NULL)
 			netif_group_leave(nif);
+		netif_shared_fini(nif);
 		rte_free(nif);
 		return -ENOMEM;
 	}
@@ -291,6 +297,7 @@ weft_netif_destroy(struct weft_netif *nif)
 		rte_pktmbuf_free(nif->ring[nif->head % NETIF_RING]);
 	netif_nd_fini(nif);
 	netif_neigh_fini(nif);
+	netif_shared_fini(nif);
 	rte_free(nif);
 }
 

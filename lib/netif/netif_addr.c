@@ -128,10 +128,19 @@ netif_attr_ok(const struct weft_netif_attr *a)
 	/* RFC 791 s3.2: every link carries 68 octets. Headers must leave room for data. */
 	if (a->mtu_bytes != 0 && a->mtu_bytes < NETIF_MTU_MIN)
 		return false;
+	if (a->shared && a->group != NULL)
+		return false;
 	return weft_netif_nets_ok(a);
 }
 
 /* ---- Creation ---- */
+
+/** The owner of a shared port's device has probed the addresses. */
+static enum netif_net_state
+addr_first_state(const struct weft_netif *nif)
+{
+	return nif->attr.shared ? NET_PREFERRED : NET_OPTIMISTIC;
+}
 
 static struct netif_net *
 addr_enter(struct weft_netif *nif, struct netif_vlan *v, const struct weft_ip *ip,
@@ -168,7 +177,8 @@ addr_enter_conf(struct weft_netif *nif, const struct weft_netif_net *c)
 {
 	struct netif_vlan *v = addr_vlan(nif, c->vlan_id);
 	bool v4 = weft_ip_is_v4(&c->addr);
-	struct netif_net *n = addr_enter(nif, v, &c->addr, v4 ? NET_PREFERRED : NET_OPTIMISTIC);
+	struct netif_net *n =
+	        addr_enter(nif, v, &c->addr, v4 ? NET_PREFERRED : addr_first_state(nif));
 
 	n->bits = (uint8_t)addr_bits(c);
 	n->gateway = c->gateway;
@@ -208,7 +218,7 @@ netif_addr_init(struct weft_netif *nif)
 		                           mac[3], mac[4], mac[5]}};
 
 		weft_ip_set_zone(&ip, v->zone);
-		v->local = addr_enter(nif, v, &ip, NET_OPTIMISTIC);
+		v->local = addr_enter(nif, v, &ip, addr_first_state(nif));
 		v->local->bits = 64; /* RFC 4291 s2.5.6 */
 	}
 }

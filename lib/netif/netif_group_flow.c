@@ -2,6 +2,7 @@
 /** @file What a member's stack asks its group about connections: owner, source port, counts. */
 
 #include "netif_group_member.h"
+#include "netif_shared.h"
 
 unsigned int
 weft_netif_group_owner(const struct weft_netif_group *g, const struct weft_ip *local,
@@ -105,6 +106,8 @@ weft_netif_pick_port(struct weft_netif *nif, const struct weft_ip *src, const st
 		g->member[nif->attr.group_index].stats.no_port += port < 0;
 		return port;
 	}
+	if (nif->attr.shared)
+		return netif_shared_pick(nif, dst, dst_port, rand, usable, arg);
 	/* RFC 6056 s3.3.1. */
 	first = weft_rand_u32(rand) % WEFT_PORT_COUNT;
 	for (uint32_t i = 0; i < WEFT_PORT_COUNT; i++) {

@@ -33,6 +33,8 @@
 bool
 netif_icmp_may_send(struct weft_netif *nif, const struct weft_ip *to)
 {
+	if (nif->attr.shared)
+		return false; /* it is the business of the owner of the port's device */
 	if (weft_answers_take(&nif->icmp_rate, nif->hash_key, to, ICMP_RATE_PER_S, netif_now(nif)))
 		return true;
 	nif->stats.icmp_limited++;
@@ -202,7 +204,8 @@ netif_icmp_rx(struct netif_vlan *v, const struct rte_mbuf *m, uint32_t l3_off, u
 	icmp = rte_pktmbuf_mtod_offset(m, const struct rte_icmp_hdr *, l4_off);
 	switch (icmp->icmp_type) {
 	case ICMP_ECHO:
-		ok = icmp->icmp_code == 0 && icmp_echo(v, m, l3_off, l4_off, l4_len);
+		ok = nif->attr.shared ||
+		     (icmp->icmp_code == 0 && icmp_echo(v, m, l3_off, l4_off, l4_len));
 		break;
 	case ICMP_UNREACHABLE:
 	case ICMP_TIME_EXCEEDED:

@@ -125,10 +125,11 @@ netif_icmp6_rx(struct netif_vlan *v, const struct netif_icmp6 *p)
 		return;
 	if (msg[0] >= ICMP6_ND_FIRST && msg[0] <= ICMP6_ND_LAST) {
 		netif_nd_rx(v, p, msg);
-	} else if (netif_ip_is_none(&p->src) || weft_netif_is_local(nif, &p->src)) {
+	} else if (netif_ip_is_none(&p->src) ||
+	           (!nif->attr.shared && weft_netif_is_local(nif, &p->src))) {
 		nif->stats.rx_not_ours++; /* no source to answer */
 	} else if (msg[0] == ICMP6_ECHO) {
-		ok = msg[1] == 0 && icmp6_echo(v, p);
+		ok = nif->attr.shared || (msg[1] == 0 && icmp6_echo(v, p));
 	} else if (msg[0] == ICMP6_MLD_QUERY) {
 		netif_mld_query(v, p, msg);
 	} else if (icmp6_is_error(msg[0])) {

@@ -173,7 +173,8 @@ netif_ip4_rx(struct netif_vlan *v, struct rte_mbuf *m, uint32_t l3_off)
 	src = ip->src_addr;
 	dst = ip->dst_addr;
 	net = netif_net4_find(nif, dst);
-	if (unlikely(net == NULL || net->vlan != v || netif_net4_find(nif, src) != NULL ||
+	if (unlikely(net == NULL || net->vlan != v ||
+	             (netif_net4_find(nif, src) != NULL && !nif->attr.shared) ||
 	             !netif_ip_is_host(src) ||
 	             (((src ^ dst) & net->mask4) == 0 &&
 	              netif_ip_is_subnet_special(src, net->mask4))))

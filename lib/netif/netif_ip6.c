@@ -186,9 +186,10 @@ netif_ip6_rx(struct netif_vlan *v, struct rte_mbuf *m, uint32_t l3_off, bool gro
 	if (unlikely(multicast ? !netif_net_joined(v, &dst)
 	                       : group || netif_net6_on(v, &dst) == NULL))
 		goto drop;
-	/* An unspecified source, or one of our addresses: only Neighbor Discovery accepts it. */
+	/* An unspecified source, or one of our addresses: only Neighbor Discovery accepts it. On a
+	 * shared port our address is that of other processes as well. */
 	own = netif_net_usable_find(nif, &src);
-	no_sender = netif_ip_is_none(&src) || own != NULL;
+	no_sender = netif_ip_is_none(&src) || (own != NULL && !nif->attr.shared);
 	/* A router would have to return it from another VLAN. */
 	if (unlikely(own != NULL && own->vlan != v))
 		goto drop;

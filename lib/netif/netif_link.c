@@ -27,7 +27,7 @@
 static void
 link_say(struct weft_netif *nif, bool up)
 {
-	if (nif->link_quiet || !nif->ethdev || !netif_answers(nif))
+	if (nif->link_quiet || !nif->ethdev || !netif_leads(nif))
 		return;
 	if (!up && nif->link_up) {
 		nif->link_lost_ns = nif->now_ns;
@@ -44,10 +44,10 @@ void
 netif_link_look(struct weft_netif *nif)
 {
 	const struct weft_netif_dev *dev = nif->attr.dev;
-	const bool answers = netif_answers(nif), watched = dev->link != NULL || !answers;
+	const bool leads = netif_leads(nif), watched = dev->link != NULL || !leads;
 	bool up = true;
 
-	if (!answers) {
+	if (!leads) {
 		/* A device of a group: member 0 reports what it saw. */
 		up = netif_group_link(nif);
 	} else if (watched) {
@@ -57,7 +57,7 @@ netif_link_look(struct weft_netif *nif)
 	}
 	nif->link_due_ns = !watched ? WEFT_NEVER
 	                            : nif->now_ns + (nif->link_often ? LINK_OFTEN_NS
-	                                             : up && answers ? LINK_UP_NS
+	                                             : up && leads   ? LINK_UP_NS
 	                                                             : LINK_DOWN_NS);
 	link_say(nif, up);
 	/* What was on its way is lost, whatever the device does. */
@@ -68,7 +68,7 @@ netif_link_look(struct weft_netif *nif)
 	if (up && (!nif->link_up || nif->link_moved)) {
 		nif->stats.link_ups += !nif->link_up;
 		nif->stats.link_moves += nif->link_up;
-		if (answers)
+		if (netif_answers(nif))
 			netif_arp_announce(nif);
 		netif_nd_start(nif);
 	}

@@ -116,7 +116,7 @@ netif_nd_start(struct weft_netif *nif)
 
 	for (unsigned int i = 0; i < nif->nvlans; i++)
 		ipv6 = ipv6 || !nif->vlan[i].no_ipv6;
-	if (!ipv6)
+	if (!ipv6 || nif->attr.shared)
 		return;
 	/* In a group member 0 asks for all members. All of them see the answers. */
 	weft_timer_arm(&nif->sched->wheel, &nif->dad_timer, netif_now(nif) + ND_DAD_NS);

@@ -11,6 +11,7 @@
 #include "netif_net.h"
 #include "netif_park.h"
 #include "netif_txq.h"
+#include "weft_netif_addr.h"
 #include "weft_siphash.h"
 
 #define NEIGH_RETRY_NS (1 * WEFT_NS_PER_S) /* RFC 1122 s2.3.2.1, RFC 4861 s10 RETRANS_TIMER */
@@ -173,6 +174,11 @@ neigh_ask(struct weft_neigh *n)
 	bool sent;
 
 	n->asked_ns = now_ns;
+	if (nif->attr.shared && weft_netif_is_local(nif, &n->addr)) {
+		/* The owner of the port's device returns frames for our address. */
+		netif_neigh_confirm(n, &nif->attr.mac, true);
+		return;
+	}
 	if (!neigh_bucket_take(&nif->ask_rate[asker], now_ns, NEIGH_ASK_BURST, NEIGH_ASK_PER_S)) {
 		nif->stats.neigh_limited++;
 		n->tries += asker == 0; /* requests for strangers end soon */

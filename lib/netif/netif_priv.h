@@ -69,8 +69,11 @@ struct netif_tx_look {
 LIST_HEAD(neigh_bucket, weft_neigh);
 TAILQ_HEAD(neigh_list, weft_neigh);
 
+struct netif_shared;
+
 struct weft_netif {
 	struct weft_netif_attr attr;
+	struct netif_shared *shared; /**< the ports that are ours; NULL: all are */
 	struct weft_netif_ops ops;
 	void *ops_arg;
 	struct weft_sched *sched;
@@ -145,11 +148,20 @@ netif_now(const struct weft_netif *nif)
 	return RTE_MAX(nif->now_ns, nif->sched->now_ns);
 }
 
-/** In a group only member 0 answers and announces. The other members only learn. */
+/** In a group member 0 speaks for the port: the other members do not ask the device for its link.
+ */
+static inline bool
+netif_leads(const struct weft_netif *nif)
+{
+	return nif->attr.group == NULL || nif->attr.group_index == 0;
+}
+
+/** In a group only member 0 answers and announces. The other members only learn. Of a shared port
+ * the owner of the device answers and announces. */
 static inline bool
 netif_answers(const struct weft_netif *nif)
 {
-	return nif->attr.group == NULL || nif->attr.group_index == 0;
+	return netif_leads(nif) && !nif->attr.shared;
 }
 
 /* ---- netif_budget.c ---- */

@@ -81,13 +81,13 @@ route_onlink(const struct weft_netif *nif, const struct weft_ip *dst)
 	return n;
 }
 
-/* Whether dst is a single host that is not us. */
+/* Whether dst is a single host that is not us. On a shared port it may be another process. */
 static bool
 route_is_host(const struct weft_netif *nif, const struct weft_ip *dst)
 {
 	if (!(weft_ip_is_v4(dst) ? netif_ip_is_host(weft_ip_v4(dst)) : netif_ip6_is_host(dst)))
 		return false;
-	return !weft_netif_is_local(nif, dst);
+	return nif->attr.shared || !weft_netif_is_local(nif, dst);
 }
 
 bool

@@ -31,6 +31,7 @@ static const struct weft_stat_field fields[] = {
         F(rx_not_ours),
         F(rx_bad_tcp_cksum),
         F(rx_bad_proto),
+        F(rx_not_our_port),
         F(rx_no_mbuf),
         F(arp_rx),
         F(arp_tx),

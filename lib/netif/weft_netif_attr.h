@@ -98,7 +98,10 @@ struct weft_netif_attr {
 	 * this is the only queue. */
 	struct weft_netif_group *group;
 	unsigned int group_index; /**< the number of this member */
-	uint16_t mtu_bytes;       /**< size of an IP packet; 0: 1500 */
+	/** Other processes have the same addresses and the same MAC (weft_netif_shared.h). Not with
+	 * a group. */
+	bool shared;
+	uint16_t mtu_bytes; /**< size of an IP packet; 0: 1500 */
 	/** Next hops kept at once, in addition to the gateways. Each connection holds at most one,
 	 * and packets to strangers need some more. 0: 1024. At most WEFT_NETIF_NEIGHS_MAX. */
 	uint32_t max_neighs;

@@ -30,7 +30,9 @@ struct weft_netif_stats {
 	uint64_t rx_not_ours;
 	uint64_t rx_bad_tcp_cksum;
 	uint64_t rx_bad_proto; /**< neither TCP nor ICMP */
-	uint64_t rx_no_mbuf;   /**< a copy was needed and the pool was empty */
+	/** segments of a shared port for a TCP port of another process, dropped without a RST */
+	uint64_t rx_not_our_port;
+	uint64_t rx_no_mbuf; /**< a copy was needed and the pool was empty */
 	uint64_t arp_rx, arp_tx, arp_bad;
 	uint64_t icmp_rx, icmp_tx, icmp_bad; /**< ICMP and ICMPv6 */
 	/** errors not sent: too many in a second (RFC 1812 s4.3.2.8, RFC 4443 s2.4) */

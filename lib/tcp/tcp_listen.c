@@ -17,6 +17,7 @@
 #include "tcp_share.h"
 #include "tcp_timer.h"
 #include "weft_netif_group.h"
+#include "weft_netif_shared.h"
 #include "weft_netif.h"
 #include "weft_netif_attr.h"
 
@@ -280,6 +281,9 @@ tcp_rx_no_conn(struct weft_tcp *t, struct weft_netif *nif, struct tcp_in *in,
 {
 	struct weft_tcp_listener *l = tcp_listener_find(t, in->dst, in->h.dst_port);
 
+	/* Another process has the port, or had it a moment ago: a RST is not ours to send. */
+	if (unlikely(!weft_netif_port_ours(nif, in->h.dst_port)))
+		return;
 	/* Another worker has the connection: a RST would end it. */
 	if ((in->h.flags & TCP_SYN) == 0 &&
 	    unlikely(weft_netif_stray(nif, in->dst, in->h.dst_port, in->src, in->h.src_port)))

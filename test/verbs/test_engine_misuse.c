@@ -4,6 +4,7 @@
 #include <weft/room.h>
 #include "misuse.h"
 #include <weft/capture.h>
+#include <weft/shared_port.h>
 #include <weft/telemetry.h>
 
 static void *untouched = &untouched;
@@ -230,6 +231,12 @@ MISUSE(weft_port_open)
 	pa.selftest = 2;
 	CHECK_EQ(weft_port_open(m->ctx, &pa, OUT(weft_port)), -EINVAL);
 	pa.selftest = 0;
+	pa.shared = 2;
+	CHECK_EQ(weft_port_open(m->ctx, &pa, OUT(weft_port)), -EINVAL);
+	pa.shared = 1;
+	pa.queues = 2;
+	CHECK_EQ(weft_port_open(m->ctx, &pa, OUT(weft_port)), -EINVAL);
+	pa.shared = pa.queues = 0;
 	EACH_BAD(m, h, CTX)
 	CHECK_EQ(weft_port_open(h, &pa, OUT(weft_port)), -EINVAL);
 	CHECK_EQ(weft_port_open(m->ctx, NULL, OUT(weft_port)), -EINVAL);
@@ -280,6 +287,82 @@ MISUSE_PORT(weft_port_network)
 	CHECK_EQ(weft_port_network(h, 0, &info), -EINVAL);
 	CHECK_EQ(weft_port_network(live, 0, NULL), -EINVAL);
 	CHECK_EQ(weft_port_network(live, 1000, &info), -ENOENT);
+}
+
+/** A shared port of `own` with a worker. */
+static struct weft_port *
+shared_port(struct weft_ctx *own, struct weft_worker **w)
+{
+	struct weft_port_attr pa = {.size = sizeof(pa),
+	                            .name = "shared",
+	                            .dev = "net_null21",
+	                            .mbufs = 2048,
+	                            .shared = 1,
+	                            .prefix_len = 24};
+	struct sockaddr_in *in = (struct sockaddr_in *)(void *)&pa.addr;
+	struct weft_port *port;
+
+	*in = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x0a000001)};
+	CHECK_EQ(weft_port_open(own, &pa, &port), 0);
+	CHECK_EQ(weft_port_tcp_add(port, 7, 7, false), -ENOENT);
+	CHECK_EQ(weft_worker_create(own, NULL, w), 0);
+	CHECK_EQ(weft_worker_add_port(*w, port), 0);
+	return port;
+}
+
+static void
+tcp_elsewhere(void *arg)
+{
+	CHECK_EQ(weft_port_tcp_add(arg, 8, 8, false), -EPERM);
+	CHECK_EQ(weft_port_tcp_drop(arg, 7), -EPERM);
+}
+
+MISUSE_PORT(weft_port_tcp_add)
+{
+	struct weft_port *h, *port;
+	struct weft_worker *w;
+
+	EACH_BAD(m, h, PORT)
+	CHECK_EQ(weft_port_tcp_add(h, 1, 2, false), -EINVAL);
+	CHECK_EQ(weft_port_tcp_add(live, 1, 2, false), -EINVAL); /* not shared */
+	port = shared_port(own, &w);
+	CHECK_EQ(weft_port_tcp_add(port, 0, 2, false), -EINVAL);
+	CHECK_EQ(weft_port_tcp_add(port, 3, 2, false), -EINVAL);
+	CHECK_EQ(weft_port_tcp_add(port, 50000, 50127, true), 0);
+	CHECK_EQ(weft_port_tcp_add(port, 50127, 50128, true), -EINVAL);
+	CHECK_EQ(weft_port_tcp_add(port, 50127, 50128, false), 0);
+	for (uint16_t i = 1; i < 64; i++)
+		CHECK_EQ(weft_port_tcp_add(port, i, i, true), 0);
+	CHECK_EQ(weft_port_tcp_add(port, 64, 64, true), -ENOSPC);
+}
+
+MISUSE_PORT(weft_port_tcp_drop)
+{
+	const struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons(7)};
+	struct weft_listen_attr la = {.size = sizeof(la)};
+	struct weft_evq_attr ea = {.size = sizeof(ea)};
+	struct weft_port *h, *port;
+	struct weft_listener *l;
+	struct weft_worker *w;
+
+	EACH_BAD(m, h, PORT)
+	CHECK_EQ(weft_port_tcp_drop(h, 1), -EINVAL);
+	CHECK_EQ(weft_port_tcp_drop(live, 1), -EINVAL); /* not shared */
+	port = shared_port(own, &w);
+	CHECK_EQ(weft_port_tcp_drop(port, 0), -EINVAL);
+	CHECK_EQ(weft_port_tcp_drop(port, 7), 0); /* it was none */
+	CHECK_EQ(weft_port_tcp_add(port, 7, 7, false), 0);
+	CHECK_EQ(weft_evq_create(own, &ea, &la.evq), 0);
+	weft_worker_poll(w);
+	CHECK_EQ(weft_listen(own, (const struct sockaddr *)&any, sizeof(any), &la, &l), 0);
+	weft_worker_poll(w);
+	misuse_elsewhere(tcp_elsewhere, port);
+	CHECK_EQ(weft_port_tcp_drop(port, 7), -EBUSY);
+	weft_unlisten(l);
+	weft_worker_poll(w);
+	CHECK_EQ(weft_port_tcp_drop(port, 7), 0);
+	CHECK_EQ(weft_port_tcp_add(port, 50000, 50127, true), 0);
+	CHECK_EQ(weft_port_tcp_drop(port, 50001), -EINVAL);
 }
 
 MISUSE(weft_port_get)
@@ -794,16 +877,17 @@ test_weft_room_bytes(void)
 WEFT_TEST_MAIN(CASE(weft_env_init), CASE(weft_log_levels), CASE(weft_log_to), CASE(weft_ctx_create),
                CASE(weft_ctx_destroy), {"a context takes all along", test_everything_at_once},
                CASE(weft_port_open), CASE(weft_port_stats), CASE(weft_port_removed),
-               CASE(weft_port_name), CASE(weft_port_network), CASE(weft_port_get),
-               CASE(weft_capture_start), CASE(weft_capture_filter), CASE(weft_capture_stop),
-               CASE(weft_capture_stats), CASE(weft_worker_create), CASE(weft_worker_add_port),
-               CASE(weft_worker_poll), CASE(weft_worker_run), CASE(weft_worker_start),
-               CASE(weft_worker_stop), CASE(weft_worker_stop_async), CASE(weft_worker_detach),
-               CASE(weft_worker_is_mine), CASE(weft_worker_call), CASE(weft_worker_set_tcp),
-               CASE(weft_worker_idle), CASE(weft_worker_sleep), CASE(weft_worker_exec),
-               CASE(weft_worker_now_ns), CASE(weft_worker_random), CASE(weft_worker_stats),
-               CASE(weft_worker_get), CASE(weft_worker_poll_hist), CASE(weft_poll_hist_since),
-               CASE(weft_poll_hist_pct_ns), CASE(weft_alarm_set), CASE(weft_alarm_cancel),
-               CASE(weft_poller_add), CASE(weft_poller_remove), {"a thread that ended", test_ended},
+               CASE(weft_port_name), CASE(weft_port_network), CASE(weft_port_tcp_add),
+               CASE(weft_port_tcp_drop), CASE(weft_port_get), CASE(weft_capture_start),
+               CASE(weft_capture_filter), CASE(weft_capture_stop), CASE(weft_capture_stats),
+               CASE(weft_worker_create), CASE(weft_worker_add_port), CASE(weft_worker_poll),
+               CASE(weft_worker_run), CASE(weft_worker_start), CASE(weft_worker_stop),
+               CASE(weft_worker_stop_async), CASE(weft_worker_detach), CASE(weft_worker_is_mine),
+               CASE(weft_worker_call), CASE(weft_worker_set_tcp), CASE(weft_worker_idle),
+               CASE(weft_worker_sleep), CASE(weft_worker_exec), CASE(weft_worker_now_ns),
+               CASE(weft_worker_random), CASE(weft_worker_stats), CASE(weft_worker_get),
+               CASE(weft_worker_poll_hist), CASE(weft_poll_hist_since), CASE(weft_poll_hist_pct_ns),
+               CASE(weft_alarm_set), CASE(weft_alarm_cancel), CASE(weft_poller_add),
+               CASE(weft_poller_remove), {"a thread that ended", test_ended},
                CASE(weft_telemetry_command), CASE(weft_telemetry_forget), CASE(weft_tel_u64),
                CASE(weft_tel_text), CASE(weft_room_conns), CASE(weft_room_bytes))

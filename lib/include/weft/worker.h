@@ -222,6 +222,12 @@ struct weft_port_attr {
 	 * judged while they run. Takes some 100 ms, and starts the device once more.
 	 */
 	uint64_t selftest;
+	/**
+	 * [0] 1: other processes have the same addresses and the same MAC, and another program owns
+	 * the device, answers for the addresses and hands over the segments of this process
+	 * (weft/shared_port.h). One worker alone has such a port.
+	 */
+	uint64_t shared;
 };
 
 /**
