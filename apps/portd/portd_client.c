@@ -172,6 +172,19 @@ portd_client_more(struct portd_client *c, uint16_t *first, uint16_t *last)
 	return 0;
 }
 
+bool
+portd_client_gone(const struct portd_client *c)
+{
+	ssize_t n;
+	char said;
+
+	if (c->fd < 0)
+		return true;
+	n = recv(c->fd, &said, 1, MSG_PEEK | MSG_DONTWAIT);
+	/* The daemon says nothing unasked. An answer may be late. */
+	return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+}
+
 int
 portd_client_dev(const struct portd_answer *hello, const char *name, char *out, size_t size)
 {

@@ -12,6 +12,7 @@
  */
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -43,6 +44,9 @@ int portd_client_claim(struct portd_client *c, uint16_t port);
 int portd_client_release(struct portd_client *c, uint16_t port);
 /** PORTD_MORE: ports *first to *last, both included. Likewise. */
 int portd_client_more(struct portd_client *c, uint16_t *first, uint16_t *last);
+
+/** Whether the daemon is gone. Does not wait; not during another call. */
+bool portd_client_gone(const struct portd_client *c);
 
 /** Writes the device string of the net_memif, with the name NAME ("net_memif7"). 0; -ENOSPC. */
 int portd_client_dev(const struct portd_answer *hello, const char *name, char *out, size_t size);

@@ -7,6 +7,7 @@
 #include "config.h"
 #include "helper.h"
 #include "lock.h"
+#include "portd.h"
 #include "stack.h"
 
 #include <errno.h>
@@ -90,6 +91,11 @@ engine_open(const struct conf *given, char *err, size_t err_size)
 			cpu++;
 		snprintf(c.weft.lcores, sizeof(c.weft.lcores), "%d", cpu);
 	}
+	if (wv_portd_on()) {
+		rc = wv_portd_device(&c, err, err_size);
+		if (rc != 0)
+			return rc;
+	}
 	engine_await_server(&c);
 	rc = stack_up(&c, &opt, &stack, err, err_size);
 	(void)sched_setaffinity(0, sizeof(process_cpus), &process_cpus);
@@ -98,6 +104,7 @@ engine_open(const struct conf *given, char *err, size_t err_size)
 	wv_engine.ctx = stack.ctx;
 	wv_engine.worker = stack.workers[0];
 	wv_engine.port = stack.ports[0];
+	wv_portd_tell();
 	rc = weft_evq_create(stack.ctx, &evq, &wv_engine.evq);
 	if (rc != 0)
 		snprintf(err, err_size, "queue of events: %s", strerror(-rc));

@@ -34,8 +34,9 @@ ifaddr_mask(struct sockaddr_storage *m, const struct sockaddr_storage *a, uint32
 void
 wv_ifaddr_add(struct ifaddrs **list)
 {
-	const struct conf *c =
-	        getenv(WV_ENV_CONFIG) != NULL || getenv(WV_ENV_DEV) != NULL ? wv_config() : NULL;
+	const bool any = getenv(WV_ENV_CONFIG) != NULL || getenv(WV_ENV_DEV) != NULL ||
+	                 getenv(WV_ENV_PORTD) != NULL;
+	const struct conf *c = any ? wv_config() : NULL;
 
 	for (uint32_t i = 0; c != NULL && i < c->ports[0].nnets; i++) {
 		const struct conf_net *net = &c->ports[0].nets[i];

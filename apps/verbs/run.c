@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 static void
@@ -22,9 +24,13 @@ usage(void)
 	       "weft0. Sockets programs go the same way by librspreload of librdmacm. Without\n"
 	       "port options the environment variable WEFT_CONFIG names the file.\n"
 	       "\n"
-	       "Port options (--config, or --dev and --address):\n"
+	       "Port options (--config, or --dev and --address, or --portd):\n"
 	       "      --config FILE      use the ports of the first worker of a configuration\n"
-	       "                         file\n" PORT_ARGS_HELP "Options:\n"
+	       "                         file\n" PORT_ARGS_HELP
+	       "      --portd SOCKET     share the address of the weft-portd that listens there\n"
+	       "                         with other processes; --config may name a file without\n"
+	       "                         ports beside it\n"
+	       "Options:\n"
 	       "      --no-p2p           connect to hosts without the peer-to-peer model of\n"
 	       "                         MPA; the client has to send first\n"
 	       "      --print-env        print the environment as commands of a shell, for\n"
@@ -32,7 +38,7 @@ usage(void)
 	       "  -h, --help             print this text\n"
 	       "      --version          print the version\n"
 	       "\n"
-	       "A port belongs to one process: two programs need two ports.\n"
+	       "A port belongs to one process: two programs need two ports, or weft-portd.\n"
 	       "Exit status: that of the program; 126 or 127 if it cannot be executed; 1 an\n"
 	       "error before that, which one line describes; 2 a wrong command line.\n");
 }
@@ -60,17 +66,41 @@ find_library(char *path, size_t size)
 		ui_die(WV_LIBRARY " is neither beside weft-run nor in " WEFT_VERBS_DIR);
 }
 
+/** The program asks the daemon itself; a daemon that is not there is said before it starts. */
 static void
-set_port(const struct port_args *a)
+set_portd(const char *socket_path)
+{
+	struct sockaddr_un to = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	/* The program may change its folder. */
+	char *path = realpath(socket_path, NULL);
+
+	if (path == NULL)
+		ui_die("%s: %s", socket_path, wv_portd_why(-errno));
+	if (fd < 0 || strlen(path) >= sizeof(to.sun_path))
+		ui_die("%s: %s", path, strerror(fd < 0 ? errno : ENAMETOOLONG));
+	strcpy(to.sun_path, path);
+	if (connect(fd, (const struct sockaddr *)&to, sizeof(to)) != 0)
+		ui_die("%s: %s", path, wv_portd_why(-errno));
+	close(fd);
+	setenv(WV_ENV_PORTD, path, 1);
+	free(path);
+}
+
+static void
+set_port(const struct port_args *a, const char *portd)
 {
 	char mtu[16];
 
+	if (portd != NULL && a->dev != NULL)
+		ui_usage_die("give either --portd or --dev with --address");
 	if (a->config != NULL && a->dev != NULL)
 		ui_usage_die("give either --config or --dev with --address");
 	port_args_check(a);
 	if (a->dev != NULL && a->address == NULL)
 		ui_usage_die("--dev needs --address");
-	if (a->config != NULL || a->dev != NULL) {
+	if (a->config != NULL || a->dev != NULL || portd != NULL) {
+		unsetenv(WV_ENV_PORTD);
 		unsetenv(WV_ENV_CONFIG);
 		unsetenv(WV_ENV_DEV);
 		unsetenv(WV_ENV_ADDRESS);
@@ -85,6 +115,8 @@ set_port(const struct port_args *a)
 		setenv(WV_ENV_CONFIG, path, 1);
 		free(path);
 	}
+	if (portd != NULL)
+		set_portd(portd);
 	if (a->dev != NULL) {
 		setenv(WV_ENV_DEV, a->dev, 1);
 		setenv(WV_ENV_ADDRESS, a->address, 1);
@@ -134,11 +166,12 @@ print_quoted(const char *name)
 int
 main(int argc, char **argv)
 {
-	enum { PRINT_ENV = 256, NO_P2P, VERSION };
+	enum { PRINT_ENV = 256, NO_P2P, PORTD, VERSION };
 	static const struct option opts[] = {
 	        PORT_ARGS_OPTIONS,
 	        {"print-env", no_argument, NULL, PRINT_ENV},
 	        {"no-p2p", no_argument, NULL, NO_P2P},
+	        {"portd", required_argument, NULL, PORTD},
 	        {"help", no_argument, NULL, 'h'},
 	        {"version", no_argument, NULL, VERSION},
 	        {NULL, 0, NULL, 0},
@@ -146,6 +179,7 @@ main(int argc, char **argv)
 	static struct conf conf;
 	struct port_args port = {0};
 	char err[CONF_ERR_MAX], library[PATH_MAX];
+	const char *portd = NULL;
 	bool print = false;
 	int o;
 
@@ -161,6 +195,9 @@ main(int argc, char **argv)
 		case NO_P2P:
 			setenv(WV_ENV_P2P, "0", 1);
 			break;
+		case PORTD:
+			portd = optarg;
+			break;
 		case 'h':
 			usage();
 			return 0;
@@ -173,8 +210,8 @@ main(int argc, char **argv)
 	}
 	if (!print && optind == argc)
 		ui_usage_die("name the program");
-	set_port(&port);
-	if (wv_config_read(&conf, err, sizeof(err)) != 0)
+	set_port(&port, portd);
+	if (wv_config_read(&conf, NULL, err, sizeof(err)) != 0)
 		ui_die("%s", err);
 	find_library(library, sizeof(library));
 	set_preload(library);
@@ -183,6 +220,7 @@ main(int argc, char **argv)
 		print_quoted(WV_ENV_DEV);
 		print_quoted(WV_ENV_ADDRESS);
 		print_quoted(WV_ENV_MTU);
+		print_quoted(WV_ENV_PORTD);
 		print_quoted(WV_ENV_P2P);
 		print_quoted("LD_PRELOAD");
 		return 0;

@@ -6,6 +6,7 @@
 #include "addr.h"
 #include "config.h"
 #include "device.h"
+#include "portd.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -158,6 +159,26 @@ addr_clashes(const struct wv_cm_id *other, const void *arg)
 	       (addr_is_any(&a) || addr_is_any(&b) || addr_same_host(&a, &b));
 }
 
+/** With weft-portd: of the ports that the process has. */
+static int
+addr_choose_ours(struct wv_cm_id *id, struct sockaddr_storage *a, uint16_t start)
+{
+	struct addr_clash clash = {.id = id, .addr = *a};
+
+	do {
+		const uint32_t n = wv_portd_dynamic();
+
+		for (uint32_t i = 0; i < n; i++) {
+			*addr_port(&clash.addr) = htobe16(wv_portd_nth((start + i) % n));
+			if (cm_id_each(addr_clashes, &clash) == NULL) {
+				*a = clash.addr;
+				return 0;
+			}
+		}
+	} while (wv_portd_more() == 0);
+	return -EADDRNOTAVAIL;
+}
+
 static int
 addr_choose_port(struct wv_cm_id *id, struct sockaddr_storage *a)
 {
@@ -166,6 +187,8 @@ addr_choose_port(struct wv_cm_id *id, struct sockaddr_storage *a)
 
 	if (getrandom(&start, sizeof(start), GRND_NONBLOCK) < 0)
 		start = (uint16_t)id->id;
+	if (wv_portd_on())
+		return addr_choose_ours(id, a, start);
 	for (uint32_t i = 0; i < 65536 - ADDR_FIRST_PORT; i++) {
 		*addr_port(&clash.addr) = htobe16(
 		        (uint16_t)(ADDR_FIRST_PORT + (start + i) % (65536 - ADDR_FIRST_PORT)));
@@ -196,8 +219,11 @@ addr_bind(struct wv_cm_id *id, const struct sockaddr_storage *given)
 		rc = addr_choose_port(id, &a);
 	else if (cm_id_each(addr_clashes, &clash) != NULL)
 		rc = -EADDRINUSE;
+	if (rc == 0)
+		rc = wv_portd_bind(be16toh(*addr_port(&a)));
 	if (rc < 0)
 		return rc;
+	id->bound = be16toh(*addr_port(&a));
 	id->src = a;
 	id->state = CM_BOUND;
 	id->device = !addr_is_any(&a);
@@ -260,9 +286,10 @@ cm_do_bind(struct cm_chan *chan, const void *cmd, size_t out)
 
 static int
 addr_resolve_to(struct wv_cm_id *id, const struct sockaddr_storage *src,
-                const struct sockaddr_storage *dst)
+                const struct sockaddr_storage *to)
 {
-	const struct sockaddr_storage *from;
+	struct sockaddr_storage unlooped = *to;
+	const struct sockaddr_storage *from, *dst = &unlooped;
 	int rc = 0;
 
 	if (dst->ss_family != AF_INET && dst->ss_family != AF_INET6)
@@ -273,7 +300,10 @@ addr_resolve_to(struct wv_cm_id *id, const struct sockaddr_storage *src,
 		return rc;
 	if (id->state != CM_BOUND)
 		return -EINVAL;
-	/* A port has no way to itself, and a gateway none to the loopback interface. */
+	/* A port has no way to itself, and a gateway none to the loopback interface. With
+	 * weft-portd other processes have this address, too. */
+	if (wv_portd_on())
+		addr_unloop(&unlooped);
 	from = addr_is_loopback(dst) ? NULL : addr_toward(dst);
 	if (from == NULL || (!addr_is_any(&id->src) && id->src.ss_family != dst->ss_family)) {
 		id->state = CM_BOUND;

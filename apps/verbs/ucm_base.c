@@ -5,6 +5,7 @@
 
 #include "api.h"
 #include "engine.h"
+#include "portd.h"
 #include "qp.h"
 
 #include <stdatomic.h>
@@ -202,6 +203,8 @@ cm_id_destroy(struct wv_cm_id *id)
 		free(id->late.ev);
 	}
 	id_drop_events(id);
+	if (id->bound != 0)
+		wv_portd_unbind(id->bound);
 	TAILQ_REMOVE(&id->chan->ids, id, of_chan);
 	TAILQ_REMOVE(&ids, id, of_all);
 	free(id);

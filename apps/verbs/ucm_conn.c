@@ -6,6 +6,7 @@
 #include "addr.h"
 #include "conf.h"
 #include "engine.h"
+#include "portd.h"
 #include "qp.h"
 
 #include <errno.h>
@@ -83,6 +84,7 @@ cm_do_listen(struct cm_chan *chan, const void *cmd, size_t out)
 	a.user = id;
 	a.dscp = id->dscp;
 	id->backlog = a.backlog;
+	wv_portd_tell();
 	rc = conn_listen_all(id, &a);
 	if (rc == 0)
 		id->state = CM_LISTEN;
@@ -128,6 +130,22 @@ conn_qp_undo(struct wv_cm_id *id)
 	id->qp = NULL;
 }
 
+/** With weft-portd: from another block of ports, if those of the process are used up. */
+static int
+conn_open(struct weft_qp *qp, const struct sockaddr_storage *to, const struct weft_conn_attr *a)
+{
+	int rc;
+
+	if (wv_portd_gone())
+		return -ENETDOWN;
+	wv_portd_tell();
+	rc = weft_connect(qp, (const struct sockaddr *)to, addr_len(to), a);
+	if (rc != -EADDRNOTAVAIL || !wv_portd_on() || wv_portd_more() != 0)
+		return rc;
+	wv_portd_tell();
+	return weft_connect(qp, (const struct sockaddr *)to, addr_len(to), a);
+}
+
 int
 cm_do_connect(struct cm_chan *chan, const void *cmd, size_t out)
 {
@@ -148,7 +166,7 @@ cm_do_connect(struct cm_chan *chan, const void *cmd, size_t out)
 	conn_attr(id, &c->conn_param, &a);
 	if (cm_addr_is_ours(&id->src))
 		a.local = id->src;
-	rc = weft_connect(q->qp, (const struct sockaddr *)&id->dst, addr_len(&id->dst), &a);
+	rc = conn_open(q->qp, &id->dst, &a);
 	if (rc < 0)
 		conn_qp_undo(id);
 	else

@@ -43,8 +43,9 @@ struct wv_cm_id {
 	enum cm_state state;
 	uint16_t ps;
 	struct sockaddr_storage src, dst;
-	bool device;   /**< it belongs to the device, by its address */
-	bool accepted; /**< a listener's request, accepted or not: it has the listener's port */
+	uint16_t bound; /**< wv_portd_bind() of this port; 0: none */
+	bool device;    /**< it belongs to the device, by its address */
+	bool accepted;  /**< a listener's request, accepted or not: it has the listener's port */
 	bool reuse;
 	bool af_only;  /**< the address is of its family alone */
 	uint64_t dscp; /**< WEFT_DSCP() or 0 */

@@ -170,9 +170,12 @@ test_gone(void)
 	CHECK_EQ(portd_client_open(&c, f.path, &hello), 0);
 	CHECK_EQ(portd_client_claim(&c, 7), 0);
 	CHECK_EQ(portd_client_claim(&c, 8), 0);
+	CHECK(!portd_client_gone(&c));
 	CHECK_EQ(portd_client_claim(&c, 6), -ECONNRESET);
+	CHECK(portd_client_gone(&c));
 	CHECK_EQ(portd_client_claim(&c, 8), -ECONNRESET);
 	portd_client_close(&c);
+	CHECK(portd_client_gone(&c));
 	fake_down(&f);
 }
 

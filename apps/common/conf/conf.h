@@ -82,6 +82,7 @@ struct conf_port {
 	uint32_t mbufs;
 	uint32_t no_offloads; /**< WEFT_OFFLOAD_* that are not used */
 	bool selftest;
+	bool shared; /**< other processes have its addresses (weft/shared_port.h); no key says so */
 	uint32_t dscp; /**< 0..63 */
 	int line, dev_line;
 	/** all addresses, those of its own section first; complete after conf_load() */

@@ -269,6 +269,7 @@ stack_open_ports(const struct conf *c, uint32_t nworkers, const struct stack_opt
 		        .mbufs = p->mbufs,
 		        .no_offloads = p->no_offloads,
 		        .selftest = p->selftest,
+		        .shared = p->shared,
 		        .dscp = p->dscp,
 		        .queues = stack_sharers(c, nworkers, p->name),
 		        .check = opt->check,
