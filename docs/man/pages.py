@@ -111,10 +111,12 @@ weft-cp --verify-only disk.img weft://10.0.0.1/disk
 | variable | meaning |
 |---|---|
 | `WEFT_CONFIG` | configuration whose ports are used, unless `--config` or `--dev` is given |
+| `WEFT_PORTD` | socket of the weft-portd whose address is used, unless `--config`, `--dev` or `--portd` is given |
 
 ## Examples
 
 ```
+weft-run --portd /run/weft/portd.sock rping -s -v
 weft-run --dev net_memif0,role=server,id=0,socket=m --address 10.0.0.1/24 rping -s -v
 weft-run --dev net_memif0,role=client,id=0,socket=m --address 10.0.0.2/24 rping -c -a 10.0.0.1 -v -C 5
 ```
