@@ -332,8 +332,8 @@ daemon_down(struct daemon *d)
 {
 	portd_forward_destroy(d->shown.forward);
 	portd_control_destroy(d->shown.control);
+	/* The device's rings may have frames of the pool, which ends with EAL. */
 	stack_down(&d->stack);
-	rte_mempool_free(d->pool);
 	portd_table_destroy(d->table);
 	portd_socket_close(&d->socket);
 }

@@ -37,6 +37,7 @@ static int
 socket_listen(struct portd_socket *s, const struct group *g)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	struct stat st;
 	mode_t was;
 	int rc;
 
@@ -44,6 +45,9 @@ socket_listen(struct portd_socket *s, const struct group *g)
 	s->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (s->fd < 0)
 		return -errno;
+	/* What a killed daemon left: the lock says that none has it. */
+	if (lstat(s->path, &st) == 0 && !S_ISSOCK(st.st_mode))
+		return -EEXIST;
 	if (unlink(s->path) != 0 && errno != ENOENT)
 		return -errno;
 	was = umask(0177);

@@ -13,8 +13,8 @@ struct portd_socket {
 
 /**
  * Listen at path, for this user alone (mode 0600), or for a group as well (0660). A lock beside the
- * socket tells whether a daemon has it; a socket that a killed one left is replaced. 0; else -errno
- * with one line in err.
+ * socket tells whether a daemon has it. A socket that a killed daemon left is replaced, but no file
+ * of another kind. 0; else -errno with one line in err.
  */
 int portd_socket_open(const char *path, const char *group, struct portd_socket *s, char *err,
                       size_t err_size);
