@@ -43,6 +43,7 @@ struct portd_forward {
 	unsigned int done;  /**< frames taken out of bursts since the last poll */
 	uint64_t busy_ns;   /**< when a frame was moved last */
 	_Atomic uint64_t taken;
+	struct portd_counts past; /**< of processes that are gone */
 	struct ring ring[PORTD_PROCS];
 };
 
@@ -58,6 +59,19 @@ count(_Atomic uint64_t *c, uint64_t n)
 {
 	atomic_store_explicit(c, atomic_load_explicit(c, memory_order_relaxed) + n,
 	                      memory_order_relaxed);
+}
+
+#define COUNTS (sizeof(struct portd_counts) / sizeof(_Atomic uint64_t))
+
+/** Add all counters of one to another's. */
+static void
+counts_add(struct portd_counts *to, const struct portd_counts *from)
+{
+	_Atomic uint64_t *t = (void *)to;
+	const _Atomic uint64_t *c = (const void *)from;
+
+	for (size_t i = 0; i < COUNTS; i++)
+		count(&t[i], atomic_load_explicit(&c[i], memory_order_relaxed));
 }
 
 /* ---- To a process ---- */
@@ -295,6 +309,7 @@ forward_change(void *arg)
 		rte_pktmbuf_free_bulk(r->wait, r->nwait);
 	r->nwait = r->nto = 0;
 	if (c->on) {
+		counts_add(&c->f->past, &r->counts);
 		memset((void *)&r->counts, 0, sizeof(r->counts));
 		c->f->busy_ns = weft_worker_now_ns(c->f->worker);
 	}
@@ -383,6 +398,15 @@ const struct portd_counts *
 portd_forward_counts(const struct portd_forward *f, uint32_t proc)
 {
 	return &f->ring[proc].counts;
+}
+
+void
+portd_forward_sum(const struct portd_forward *f, struct portd_counts *sum)
+{
+	memset((void *)sum, 0, sizeof(*sum));
+	counts_add(sum, &f->past);
+	for (unsigned int i = 0; i < PORTD_PROCS; i++)
+		counts_add(sum, &f->ring[i].counts);
 }
 
 uint64_t

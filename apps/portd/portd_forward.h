@@ -62,6 +62,8 @@ int portd_forward_add(struct portd_forward *f, uint32_t proc, uint16_t port_id);
 int portd_forward_remove(struct portd_forward *f, uint32_t proc);
 /** Of the process that has or had the number last. Any thread. */
 const struct portd_counts *portd_forward_counts(const struct portd_forward *f, uint32_t proc);
+/** The sums over all processes, those that are gone included. Any thread. */
+void portd_forward_sum(const struct portd_forward *f, struct portd_counts *sum);
 /** Frames of the wire that were passed on, those that went to every process once. Any thread. */
 uint64_t portd_forward_taken(const struct portd_forward *f);
 

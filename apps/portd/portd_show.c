@@ -78,10 +78,24 @@ show_text(const struct show *s, const char *name, const char *v)
 }
 
 static void
+show_counts(const struct show *s, const struct portd_counts *c)
+{
+	char name[32];
+
+	for (size_t i = 0; i < ROWS(show_proc); i++)
+		show_u64(s, show_proc[i].name, show_value(c, &show_proc[i]));
+	for (unsigned int i = 0; i < PORTD_WHYS; i++) {
+		snprintf(name, sizeof(name), "dropped_%s", portd_why_names[i]);
+		show_u64(s, name, atomic_load_explicit(&c->dropped[i], memory_order_relaxed));
+	}
+}
+
+static void
 show_all(const struct show *s, const struct portd *d)
 {
 	const struct portd_control_counts *c = portd_control_counts(d->control);
 	struct portd_control_proc p;
+	struct portd_counts sum;
 	uint64_t now = 0;
 
 	for (uint32_t i = 0; i < d->max_procs; i++)
@@ -91,9 +105,11 @@ show_all(const struct show *s, const struct portd *d)
 	show_u64(s, "max_claims", d->max_claims);
 	show_u64(s, "max_blocks", d->max_blocks);
 	show_u64(s, "dead_us", d->dead_us);
-	show_u64(s, "frames_taken", portd_forward_taken(d->forward));
 	for (size_t i = 0; i < ROWS(show_control); i++)
 		show_u64(s, show_control[i].name, show_value(c, &show_control[i]));
+	show_u64(s, "wire_frames", portd_forward_taken(d->forward));
+	portd_forward_sum(d->forward, &sum);
+	show_counts(s, &sum);
 }
 
 /** -ENOENT: there is no such process. */
@@ -109,12 +125,7 @@ show_one(const struct show *s, const struct portd *d, uint32_t proc)
 	c = portd_forward_counts(d->forward, proc);
 	show_u64(s, "pid", (uint64_t)p.pid);
 	show_text(s, "program", ui_printable(p.name, name, sizeof(name)));
-	for (size_t i = 0; i < ROWS(show_proc); i++)
-		show_u64(s, show_proc[i].name, show_value(c, &show_proc[i]));
-	for (unsigned int i = 0; i < PORTD_WHYS; i++) {
-		snprintf(name, sizeof(name), "dropped_%s", portd_why_names[i]);
-		show_u64(s, name, atomic_load_explicit(&c->dropped[i], memory_order_relaxed));
-	}
+	show_counts(s, c);
 	return 0;
 }
 

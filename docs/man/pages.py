@@ -120,7 +120,33 @@ weft-run --portd /run/weft/portd.sock rping -s -v
 weft-run --dev net_memif0,role=server,id=0,socket=m --address 10.0.0.1/24 rping -s -v
 weft-run --dev net_memif0,role=client,id=0,socket=m --address 10.0.0.2/24 rping -c -a 10.0.0.1 -v -C 5
 ```
-""", ["rping(1)", "weft.conf(5)"]),
+""", ["rping(1)", "weft-portd(8)", "weft.conf(5)"]),
+    ("weft-portd", 8): (["weft-portd"], "own a device, and let several processes share its address", """
+## Files
+
+- `$XDG_RUNTIME_DIR/weft-portd.sock`, of root `/run/weft/portd.sock`: the control socket, unless `--socket` names another one.
+  The file beside it that ends with `.lock` stays: its lock tells whether a weft-portd has the socket
+
+## Environment
+
+| variable | meaning |
+|---|---|
+| `XDG_RUNTIME_DIR` | where the control socket is, and where DPDK keeps its files, unless weft-portd runs as root |
+
+## Signals
+
+SIGTERM and SIGINT end it. The processes then have a port without a link: their connections end as when a NIC is removed.
+
+## Examples
+
+Two servers with one address:
+
+```
+weft-portd --dev net_af_packet0,iface=eth1 --address 10.0.0.1/24 --socket /run/weft/p
+weft-run --portd /run/weft/p ib_send_bw -R -p 18515
+weft-run --portd /run/weft/p ib_send_bw -R -p 18516
+```
+""", ["weft-run(1)", "weft.conf(5)", "weft-visibility(7)"]),
 }
 
 # Programs that are built only where their libraries are.

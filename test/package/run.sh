@@ -47,7 +47,7 @@ header_alone() { # every installed header compiles by itself
 # shellcheck disable=SC2317
 programs() {
 	local p
-	for p in weft-target weft-cp weft-perf weft-ping weft-console weft-doctor weft-fsck weft-ctl; do
+	for p in weft-target weft-cp weft-perf weft-ping weft-console weft-doctor weft-fsck weft-ctl weft-portd; do
 		[ -x "$tmp/root$prefix/bin/$p" ] || { echo "no $p"; return 1; }
 		LD_LIBRARY_PATH=$libdir "$tmp/root$prefix/bin/$p" --version || return 1
 		LD_LIBRARY_PATH=$libdir "$tmp/root$prefix/bin/$p" --help > /dev/null || return 1
