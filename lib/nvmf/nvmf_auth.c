@@ -434,8 +434,8 @@ auth_make_key(struct nvmf_auth *a)
 	return a->dh == 0 ? 0 : nvmf_dhchap_key(a->dh, &a->key, a->pub);
 }
 
-/** A challenge and its sequence number, which is not 0. The first one of a queue is random: it tells
- * a host nothing of what others did. 0 or -errno. */
+/** A challenge and its sequence number, which is not 0. The first one of a queue is random: it
+ * tells a host nothing of what others did. 0 or -errno. */
 static int
 auth_draw(struct nvmf_auth *a, uint32_t bytes)
 {

@@ -33,7 +33,8 @@ enum {
 	WEFT_NVMF_AUTH_GROUP,
 	WEFT_NVMF_AUTH_PAYLOAD,
 	WEFT_NVMF_AUTH_MESSAGE,
-	WEFT_NVMF_AUTH_DENIED, /**< the host does not take the challenge or the proof (AUTH_Failure2) */
+	/** the host does not take the challenge or the proof (AUTH_Failure2) */
+	WEFT_NVMF_AUTH_DENIED,
 	WEFT_NVMF_AUTH_REASONS,
 };
 

@@ -58,7 +58,7 @@ class Host(Queue):
         return self.data
 
     def prove(self, key, ctrl=None, group=1):
-        """0, or the reason of the failure. With SHA-256, and the null group or ffdhe2048; ctrl: the controller's key, which it must have."""
+        """0, or the reason of the failure. With SHA-256, and no group or ffdhe2048; ctrl: the controller's key, which it must have."""
         self.tell(struct.pack("<BBxxHBBBBBB30s30s", 0, 0, 7, 0, 1, 1, 0, 1, 1, b"\1", bytes([group])))
         m = self.hear()
         if m[1] == FAILURE:
