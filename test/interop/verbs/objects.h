@@ -10,10 +10,11 @@
 #include <stdint.h>
 #include <time.h>
 
-#define BYTES 65536
-#define DEPTH 32
-#define MSG   64 /**< octets of a receive */
-#define PORT  "7199"
+#define BYTES   65536
+#define DEPTH   32
+#define MSG     64 /**< octets of a receive */
+#define PORT    "7199"
+#define BACKLOG 4 /**< of the server */
 
 enum order {
 	SEND_BACK,
@@ -91,6 +92,9 @@ struct ibv_async_event async_event(struct ibv_context *context, int ms);
 
 void case_late(void);
 void case_flushed(void);
+void case_async(void);
+void case_options(void);
+void case_backlog(void);
 /** The device is removed, when a line on the standard output has asked for it. Its exit status. */
 int device_removed(void);
 /** Leave all open, and give it back in a handler of exit(). Its exit status. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file Cases of the program objects: how connections end, and what is left of them. */
 
+#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -124,6 +124,139 @@ case_flushed(void)
 	rdma_destroy_ep(e.id);
 	free(e.mem);
 	done("a queue pair in error without a connection flushes what is posted");
+}
+
+/** Events of a queue pair: of a peer's wrong access, and of the end of one with a shared queue. */
+void
+case_async(void)
+{
+	struct ibv_srq_init_attr sa = {.attr = {.max_wr = DEPTH, .max_sge = 1}};
+	const struct ask wrong = {.order = READ_MINE, .addr = 8, .rkey = 8, .len = 8};
+	struct ibv_qp_init_attr attr = plain();
+	struct ibv_async_event ev;
+	struct ibv_srq *srq;
+	struct end e;
+
+	client_open(&e);
+	post_send_inline(&e, &wrong, sizeof(wrong));
+	ev = async_event(e.id->verbs, 10000);
+	MUST(ev.event_type == IBV_EVENT_QP_ACCESS_ERR && ev.element.qp == e.id->qp);
+	ibv_ack_async_event(&ev);
+	MUST(late_told(&e, 10000));
+	late_close(&e);
+	e = (struct end){.id = client_id()};
+	srq = attr.srq = ibv_create_srq(e.id->pd, &sa);
+	MUST(srq != NULL && rdma_create_qp(e.id, NULL, &attr) == 0);
+	client_up(&e);
+	MUST(rdma_disconnect(e.id) == 0);
+	ev = async_event(e.id->verbs, 10000);
+	MUST(ev.event_type == IBV_EVENT_QP_LAST_WQE_REACHED && ev.element.qp == e.id->qp);
+	ibv_ack_async_event(&ev);
+	rdma_destroy_qp(e.id);
+	MUST(ibv_destroy_srq(srq) == 0);
+	late_close(&e);
+	done("events: a wrong access of the peer, the last receive of a shared queue");
+}
+
+static struct rdma_cm_id *
+option_id(struct rdma_event_channel *ch, int reuse)
+{
+	struct rdma_cm_id *id;
+
+	MUST(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP) == 0);
+	MUST(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &reuse, sizeof(reuse)) ==
+	     0);
+	return id;
+}
+
+/** As the kernel's cma_check_port(): all want to share, and none listens. */
+static void
+option_reuse(void)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(7310)};
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct rdma_cm_id *id[4];
+
+	MUST(ch != NULL);
+	for (int i = 0; i < 4; i++)
+		id[i] = option_id(ch, i != 2);
+	MUST(rdma_bind_addr(id[0], (struct sockaddr *)&a) == 0);
+	MUST(rdma_bind_addr(id[1], (struct sockaddr *)&a) == 0);
+	MUST(rdma_bind_addr(id[2], (struct sockaddr *)&a) == -1 && errno == EADDRINUSE);
+	MUST(rdma_listen(id[0], 1) == 0);
+	MUST(rdma_listen(id[1], 1) == -1 && errno == EADDRINUSE);
+	MUST(rdma_bind_addr(id[3], (struct sockaddr *)&a) == -1 && errno == EADDRINUSE);
+	for (int i = 0; i < 4; i++)
+		MUST(rdma_destroy_id(id[i]) == 0);
+	rdma_destroy_event_channel(ch);
+}
+
+void
+case_options(void)
+{
+	struct ibv_qp_init_attr attr = plain();
+	struct end e = {.id = client_id()};
+	uint8_t tos = 0x68; /* DSCP AF31 */
+	int on = 1;
+
+	MUST(rdma_set_option(e.id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, sizeof(tos)) == 0);
+	MUST(rdma_set_option(e.id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &on, sizeof(on)) == -1 &&
+	     errno == EINVAL);
+	MUST(rdma_set_option(e.id, RDMA_OPTION_ID, 99, &on, sizeof(on)) == -1 && errno == ENOSYS);
+	MUST(rdma_create_qp(e.id, NULL, &attr) == 0);
+	client_up(&e);
+	MUST(ask(&e, TELL_SUM, 0).value == 0);
+	client_close(&e);
+	option_reuse();
+	done("options of ids: type of service, ports that are shared until one listens");
+}
+
+/** Take the events of these ids until `n` of one kind have come; the others must be of no kind. */
+static void
+backlog_events(struct rdma_event_channel *ch, enum rdma_cm_event_type type, unsigned int n)
+{
+	struct pollfd p = {.fd = ch->fd, .events = POLLIN};
+	struct rdma_cm_event *ev;
+
+	for (; n > 0; n--) {
+		MUST(poll(&p, 1, 20000) == 1 && rdma_get_cm_event(ch, &ev) == 0);
+		MUST(ev->event == type);
+		if (type == RDMA_CM_EVENT_ESTABLISHED)
+			MUST(rdma_disconnect(ev->id) == 0);
+		MUST(rdma_ack_cm_event(ev) == 0);
+		if (type == RDMA_CM_EVENT_ESTABLISHED)
+			backlog_events(ch, RDMA_CM_EVENT_DISCONNECTED, 1);
+	}
+}
+
+/** The server serves one client at a time: the requests of the others wait, as many as it said. */
+void
+case_backlog(void)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct rdma_conn_param cp = {.responder_resources = 1, .initiator_depth = 1};
+	struct rdma_cm_id *id[BACKLOG + 2];
+	struct ibv_qp_init_attr attr = plain();
+	struct pollfd p = {.events = POLLIN};
+	struct end e;
+
+	client_open(&e);
+	MUST(ch != NULL);
+	p.fd = ch->fd;
+	for (unsigned int i = 0; i < BACKLOG + 2; i++) {
+		id[i] = client_id();
+		MUST(rdma_create_qp(id[i], NULL, &attr) == 0);
+		MUST(rdma_migrate_id(id[i], ch) == 0);
+		MUST(rdma_connect(id[i], &cp) == 0);
+	}
+	backlog_events(ch, RDMA_CM_EVENT_REJECTED, 2);
+	MUST(poll(&p, 1, 300) == 0);
+	client_close(&e);
+	backlog_events(ch, RDMA_CM_EVENT_ESTABLISHED, BACKLOG);
+	for (unsigned int i = 0; i < BACKLOG + 2; i++)
+		rdma_destroy_ep(id[i]);
+	rdma_destroy_event_channel(ch);
+	done("a backlog: so many requests wait, the others are rejected");
 }
 
 /* ---- The end of the device ---- */
