@@ -5,6 +5,8 @@
  *
  *     objects server ADDRESS             serves clients, one after the other
  *     objects client ADDRESS             runs the cases; prints TAP
+ *     objects wait-server ADDRESS        one end of a connection that waits
+ *     objects wait-client ADDRESS        the other one
  *     objects removed ADDRESS            its exit status tells
  *     objects leave-open ADDRESS         its exit status tells
  *     objects fork-in-open -             without a server; its exit status tells
@@ -1959,6 +1961,8 @@ main(int argc, char **argv)
 	if (strcmp(argv[1], "server") == 0)
 		server(argv[2]);
 	to = argv[2];
+	if (strncmp(argv[1], "wait-", 5) == 0)
+		return wait_idle(argv[1] + 5);
 	if (strcmp(argv[1], "removed") == 0)
 		return device_removed();
 	if (strcmp(argv[1], "leave-open") == 0)

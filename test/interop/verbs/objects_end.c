@@ -259,6 +259,34 @@ case_backlog(void)
 	done("a backlog: so many requests wait, the others are rejected");
 }
 
+/* ---- A connection that waits ---- */
+
+int
+wait_idle(const char *end)
+{
+	struct ibv_qp_init_attr attr = plain();
+	struct rdma_cm_id *id, *listener;
+	struct rdma_addrinfo *res;
+	struct ibv_cq *cq;
+	void *user;
+
+	if (strcmp(end, "server") == 0) {
+		res = info(NULL, RAI_PASSIVE);
+		MUST(rdma_create_ep(&listener, res, NULL, &attr) == 0);
+		rdma_freeaddrinfo(res);
+		MUST(rdma_listen(listener, 1) == 0 && rdma_get_request(listener, &id) == 0);
+		MUST(rdma_accept(id, NULL) == 0);
+	} else {
+		id = client_id();
+		MUST(rdma_create_qp(id, NULL, &attr) == 0 && rdma_connect(id, NULL) == 0);
+	}
+	MUST(ibv_req_notify_cq(id->recv_cq, 0) == 0);
+	printf("waits\n");
+	fflush(stdout);
+	MUST(ibv_get_cq_event(id->recv_cq_channel, &cq, &user) == 0);
+	return 1;
+}
+
 /* ---- The end of the device ---- */
 
 /** The next event of a channel, which must be one of these two; which one. */

@@ -175,11 +175,30 @@ class Spaces:
             subprocess.run(["ip", "netns", "del", ns], check=False, capture_output=True)
 
 
+class User:
+    """A user without rights, for both ends: no capability, no locked memory, no group."""
+
+    ID = 65534
+
+    def __init__(self, folder):
+        if os.geteuid() == 0:
+            os.chown(folder, self.ID, self.ID)
+
+    @classmethod
+    def wrap(cls, _role):
+        """What a command begins with to run as this user."""
+        drop = ["setpriv", f"--reuid={cls.ID}", f"--regid={cls.ID}", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"]
+        return ["prlimit", "--memlock=65536", *(drop if os.geteuid() == 0 else ["setpriv"]), "--no-new-privs"]
+
+    def end(self):
+        """Nothing is left."""
+
+
 class Rig:
     """Where a case runs: a folder for the sockets of its ports, and the programs that it started. spaces: each end in a
-    network namespace."""
+    network namespace. user: as a user without rights."""
 
-    def __init__(self, build, spaces=False):
+    def __init__(self, build, spaces=False, user=False):
         self.run = os.path.join(os.path.abspath(build), "apps/verbs/weft-run")
         if not os.path.exists(self.run):
             raise Skip("weft-run was not built (libibverbs-dev, librdmacm-dev)")
@@ -187,7 +206,7 @@ class Rig:
         self.hold = os.path.join(os.path.abspath(build), "test/interop/verbs/verbs_hold.so")
         self.tmp = tempfile.mkdtemp(prefix="weft-verbs-")
         self.ends, self.n = [], 0
-        self.spaces = Spaces() if spaces else None
+        self.spaces = Spaces() if spaces else User(self.tmp) if user else None
 
     @staticmethod
     def sanitized(library):
@@ -258,11 +277,12 @@ class Rig:
         """Start a client of the latest server."""
         return self.start("client", argv, **how)
 
-    def pair(self, server, client, timeout=60, server_rc=0, client_rc=0, **how):
-        """Run both ends until they end. The exit statuses are checked, unless they are None."""
+    def pair(self, server, client, timeout=60, server_rc=0, client_rc=0, role_options=None, **how):
+        """Run both ends until they end. The exit statuses are checked, unless they are None. role_options: of weft-run, by role."""
         need(server[0], client[0])
-        s = self.server(server, **how)
-        c = self.client(client, **how)
+        options = role_options or {"server": (), "client": ()}
+        s = self.server(server, options=options["server"], **how)
+        c = self.client(client, options=options["client"], **how)
         rc = c.wait(timeout)
         check(client_rc is None or rc == client_rc, f"the client's exit status is {rc}", c, s)
         rc = s.wait(timeout)
