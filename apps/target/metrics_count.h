@@ -47,8 +47,9 @@ struct metrics_export {
 	/** A bit for each operation that was done: a scrape of thousands of exports reads no
 	 * histogram that is zeros. Set behind the first one, which the next scrape may miss. */
 	atomic_uint done;
-	struct metrics_hist op[METRICS_OPS];
+	/* beside `done`: all that a scrape reads of an export that does nothing */
 	atomic_ullong flushes[METRICS_BYS], flushed_bytes[METRICS_BYS], failed;
+	struct metrics_hist op[METRICS_OPS];
 };
 
 /** What is counted of a client. */

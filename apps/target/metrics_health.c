@@ -36,19 +36,32 @@ why_not(const struct target_export *ex)
 	return target_file_lost(ex) ? "its file is lost" : NULL;
 }
 
+static bool
+has_port(const struct target *t)
+{
+	for (uint32_t i = 0; i < t->conf.nports; i++)
+		if (!weft_port_removed(t->stack.ports[i]))
+			return true;
+	return false;
+}
+
+bool
+metrics_is_ready(const struct target *t, uint32_t exports, uint32_t served)
+{
+	return !atomic_load_explicit(&t->stopping, memory_order_relaxed) && has_port(t) &&
+	       (served > 0 || exports == 0);
+}
+
 bool
 metrics_ready(struct target *t, char *buf, size_t size)
 {
 	struct lines l = {buf, size, 0};
 	uint32_t exports = 0, served = 0;
-	bool port = false, stopping = atomic_load_explicit(&t->stopping, memory_order_relaxed);
 
 	buf[0] = '\0';
-	if (stopping)
+	if (atomic_load_explicit(&t->stopping, memory_order_relaxed))
 		say(&l, "it ends\n");
-	for (uint32_t i = 0; i < t->conf.nports; i++)
-		port = port || !weft_port_removed(t->stack.ports[i]);
-	if (!port)
+	if (!has_port(t))
 		say(&l, "every port was removed\n");
 	pthread_mutex_lock(&t->exports_lock);
 	for (uint32_t i = 0; i < target_nexports(t); i++) {
@@ -63,7 +76,7 @@ metrics_ready(struct target *t, char *buf, size_t size)
 	pthread_mutex_unlock(&t->exports_lock);
 	if (exports > 0 && served == 0)
 		say(&l, "no export is served\n");
-	return !stopping && port && (served > 0 || exports == 0);
+	return metrics_is_ready(t, exports, served);
 }
 
 bool

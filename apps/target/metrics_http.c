@@ -50,12 +50,16 @@ struct http_conn {
 struct http_text {
 	struct metrics_http *h;
 	char *buf;
-	size_t len;
+	size_t len, cap;
 };
 
 struct metrics_http {
 	struct metrics *m;
 	struct metrics_clients *clients;
+	struct metrics_shown *shown;
+	/** The memory of a text that was taken, for the next one: giving it back and taking it anew
+	 * takes time of the workers, too, as the kernel interrupts each thread of the program. */
+	struct metrics_text spare;
 	struct MHD_Daemon *daemon;
 	struct MHD_Response *page, *text;
 	uint64_t text_ns;
@@ -128,7 +132,10 @@ text_free(void *cls)
 	struct http_text *tx = cls;
 
 	tx->h->held -= tx->len;
-	free(tx->buf);
+	if (tx->h->spare.buf == NULL)
+		tx->h->spare = (struct metrics_text){.buf = tx->buf, .cap = tx->cap};
+	else
+		free(tx->buf);
 	free(tx);
 }
 
@@ -136,20 +143,21 @@ text_free(void *cls)
 static struct MHD_Response *
 text_make(struct metrics_http *h)
 {
-	struct metrics_text tx = {0};
+	struct metrics_text tx = h->spare;
 	struct http_text *keep;
 	struct MHD_Response *r;
 	const uint64_t began_ns = ui_now_ns();
 
+	h->spare = (struct metrics_text){0};
 	metrics_clients_refresh(h->clients);
-	metrics_render(h->m, h->clients, &h->self, &tx);
+	metrics_render(h->m, h->shown, h->clients, &h->self, &tx);
 	h->self.render_ns = ui_now_ns() - began_ns;
 	keep = tx.failed || h->held + tx.len > HTTP_HELD_MAX ? NULL : malloc(sizeof(*keep));
 	if (keep == NULL) {
 		free(tx.buf);
 		return NULL;
 	}
-	*keep = (struct http_text){h, tx.buf, tx.len};
+	*keep = (struct http_text){h, tx.buf, tx.len, tx.cap};
 	h->held += tx.len;
 	r = MHD_create_response_from_buffer_with_free_callback_cls(tx.len, tx.buf, text_free, keep);
 	if (r == NULL)
@@ -372,6 +380,8 @@ http_free(struct metrics_http *h)
 	if (h->page != NULL)
 		MHD_destroy_response(h->page);
 	metrics_clients_free(h->clients);
+	metrics_shown_free(h->shown);
+	free(h->spare.buf);
 	if (h->wake_fd >= 0)
 		close(h->wake_fd);
 	free(h);
@@ -441,12 +451,13 @@ static int
 http_start(struct metrics_http *h, int fd)
 {
 	h->clients = metrics_clients_make(h->m);
+	h->shown = metrics_shown_make(h->m);
 	h->wake_fd = eventfd(0, EFD_CLOEXEC);
 	h->page = with_headers(MHD_create_response_from_buffer(metrics_page_bytes,
 	                                                       (void *)(uintptr_t)metrics_page,
 	                                                       MHD_RESPMEM_PERSISTENT),
 	                       "text/html; charset=utf-8");
-	if (h->clients == NULL || h->wake_fd < 0 || h->page == NULL) {
+	if (h->clients == NULL || h->shown == NULL || h->wake_fd < 0 || h->page == NULL) {
 		close(fd);
 		return -ENOMEM;
 	}

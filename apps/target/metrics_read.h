@@ -9,6 +9,7 @@
  * - metrics_text.c: a text in the exposition format of Prometheus, version 0.0.4
  * - metrics_clients.c: sums of each client, which workers copy when they are asked to
  * - metrics_health.c: whether the target lives, is ready, and can be stopped
+ * - metrics_shown.c: what is shown of each export, kept from scrape to scrape
  * - metrics_exports.c, metrics_render.c: all metrics as a text
  * - metrics_http.c: the thread, and HTTP
  *
@@ -126,6 +127,10 @@ struct metrics_text {
 
 #define METRICS_LABELS_MAX 256U
 
+/** Room for n octets more; false: no memory, and it is failed. */
+bool metrics_text_room(struct metrics_text *tx, size_t n);
+/** Append another text; one that has failed lets this one fail. */
+void metrics_text_append(struct metrics_text *tx, const struct metrics_text *other);
 /** Begin a family: its HELP and TYPE lines. */
 void metrics_text_family(struct metrics_text *tx, enum metrics_family f);
 /** A sample of the family that was begun. labels: of metrics_labels(), or "". */
@@ -169,7 +174,36 @@ bool metrics_clients_alive(struct metrics_clients *mc, uint32_t *silent, uint64_
 /** No call of a worker is under way any more. False: one does not poll. Waits a moment. */
 bool metrics_clients_rest(struct metrics_clients *mc);
 
+/* ---- metrics_shown.c ---- */
+
+/** Of all exports, as metrics_shown_read() has found them. */
+struct metrics_exports_sum {
+	uint32_t exports, served;
+	bool busy; /**< one has grants, or operations under way */
+};
+
+struct metrics_shown;
+
+/** NULL: no memory. */
+struct metrics_shown *metrics_shown_make(struct metrics *m);
+/** Does nothing for NULL. */
+void metrics_shown_free(struct metrics_shown *ms);
+/** Read what is shown of each export. False: no memory. */
+bool metrics_shown_read(struct metrics_shown *ms);
+const struct metrics_exports_sum *metrics_shown_sum(const struct metrics_shown *ms);
+/** Write the families of exports, and that of their operations. */
+void metrics_shown_write(struct metrics_shown *ms, struct metrics_text *tx);
+/** Name of the export in a slot, as it was read; "": none. */
+const char *metrics_shown_name(const struct metrics_shown *ms, unsigned int slot);
+/** Add a histogram to sums. */
+void metrics_hist_sum(const struct metrics_hist *h, uint64_t n[METRICS_BUCKETS], uint64_t *sum_ns,
+                      uint64_t *count);
+
 /* ---- metrics_health.c ---- */
+
+/** Whether a target that is like that is ready: it does not end, it has a port, and it serves an
+ * export if it has any. */
+bool metrics_is_ready(const struct target *t, uint32_t exports, uint32_t served);
 
 /** Each writes lines for people; true: yes. */
 bool metrics_ready(struct target *t, char *buf, size_t size);
@@ -184,9 +218,10 @@ struct metrics_self {
 };
 
 /** All families of exports and operations. */
-void metrics_render_exports(struct metrics *m, struct metrics_text *tx, uint64_t now_ns);
+void metrics_render_exports(const struct metrics *m, struct metrics_shown *ms,
+                            struct metrics_text *tx, uint64_t now_ns);
 /** All metrics. */
-void metrics_render(struct metrics *m, const struct metrics_clients *mc,
+void metrics_render(struct metrics *m, struct metrics_shown *ms, const struct metrics_clients *mc,
                     const struct metrics_self *self, struct metrics_text *tx);
 
 /* ---- metrics_http.c ---- */

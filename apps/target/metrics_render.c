@@ -20,9 +20,10 @@ one(struct metrics_text *tx, enum metrics_family f, uint64_t value)
 }
 
 static void
-render_target(struct target *t, struct metrics_text *tx, uint64_t now_ns)
+render_target(const struct target *t, const struct metrics_exports_sum *sum,
+              struct metrics_text *tx, uint64_t now_ns)
 {
-	char labels[METRICS_LABELS_MAX], lines[256];
+	char labels[METRICS_LABELS_MAX];
 	struct timespec ts;
 
 	clock_gettime(CLOCK_REALTIME, &ts);
@@ -32,8 +33,8 @@ render_target(struct target *t, struct metrics_text *tx, uint64_t now_ns)
 	metrics_text_ns(tx, "",
 	                (uint64_t)ts.tv_sec * NS_PER_SEC + (uint64_t)ts.tv_nsec -
 	                        (now_ns - t->ready_ns));
-	one(tx, METRICS_F_READY, metrics_ready(t, lines, sizeof(lines)));
-	one(tx, METRICS_F_SAFE, metrics_safe_to_stop(t, lines, sizeof(lines)));
+	one(tx, METRICS_F_READY, metrics_is_ready(t, sum->exports, sum->served));
+	one(tx, METRICS_F_SAFE, !sum->busy);
 	one(tx, METRICS_F_CONNS, atomic_load_explicit(&t->nconns, memory_order_relaxed));
 	one(tx, METRICS_F_AUTH_PASSED, metrics_get(&t->auth_passed));
 	one(tx, METRICS_F_AUTH_REFUSED, metrics_get(&t->auth_refused));
@@ -256,8 +257,8 @@ render_self(const struct metrics_self *self, uint64_t late, struct metrics_text 
 }
 
 void
-metrics_render(struct metrics *m, const struct metrics_clients *mc, const struct metrics_self *self,
-               struct metrics_text *tx)
+metrics_render(struct metrics *m, struct metrics_shown *ms, const struct metrics_clients *mc,
+               const struct metrics_self *self, struct metrics_text *tx)
 {
 	const struct metrics_client *clients;
 	const uint64_t now_ns = ui_now_ns();
@@ -265,8 +266,12 @@ metrics_render(struct metrics *m, const struct metrics_clients *mc, const struct
 	uint64_t late;
 
 	clients = metrics_clients_all(mc, &n, &left_out, &late);
-	render_target(m->t, tx, now_ns);
-	metrics_render_exports(m, tx, now_ns);
+	if (!metrics_shown_read(ms)) {
+		tx->failed = true;
+		return;
+	}
+	render_target(m->t, metrics_shown_sum(ms), tx, now_ns);
+	metrics_render_exports(m, ms, tx, now_ns);
 	render_clients(clients, n, tx);
 	one(tx, METRICS_F_CL_LEFT, left_out);
 	render_workers(m->t, tx);

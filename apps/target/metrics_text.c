@@ -10,9 +10,8 @@
 #define TEXT_FIRST (64U << 10)
 #define TEXT_MAX   (64U << 20) /**< no text of ours is longer */
 
-/** Room for n octets more. */
-static bool
-text_room(struct metrics_text *tx, size_t n)
+bool
+metrics_text_room(struct metrics_text *tx, size_t n)
 {
 	size_t cap = tx->cap != 0 ? tx->cap : TEXT_FIRST;
 	char *buf;
@@ -36,10 +35,19 @@ text_room(struct metrics_text *tx, size_t n)
 static void
 text_put(struct metrics_text *tx, const char *s, size_t n)
 {
-	if (text_room(tx, n)) {
+	if (metrics_text_room(tx, n)) {
 		memcpy(tx->buf + tx->len, s, n);
 		tx->len += n;
 	}
+}
+
+void
+metrics_text_append(struct metrics_text *tx, const struct metrics_text *other)
+{
+	if (other->failed)
+		tx->failed = true;
+	else if (other->len > 0)
+		text_put(tx, other->buf, other->len);
 }
 
 static void

@@ -71,6 +71,9 @@ struct target {
 	/** conf_name_hash() of their names, for target_export_find(); relaxed. The program's thread
 	 * stores. */
 	atomic_uint names[CONF_EXPORTS_MAX];
+	/** counts changes of what exports there are, of their names and formats. Release, behind
+	 * the change or under exports_lock with it; a reader acquires. */
+	atomic_uint exports_changes;
 	uint32_t ngone; /**< slots below nexports without an export; the program's thread */
 	atomic_ullong exports_refused; /**< exports that found no slot; relaxed */
 	int watch_fd;                  /**< inotify descriptor; -1: none */

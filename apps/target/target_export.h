@@ -81,21 +81,15 @@ struct target_export {
 	/** It is open; otherwise `why` has the reason (target_offline.c). true is stored with
 	 * release behind the members that the opening sets; a reader acquires. */
 	atomic_bool up;
-	char why[CONF_ERR_MAX]; /**< under lock */
 	/** enum target_held; relaxed. The program's thread stores. */
 	atomic_uint held;
-	/** conf points to own[own_now] after the export was opened at SIGHUP */
-	struct conf_export own[2];
-	unsigned int own_now;
 	/* What uses the medium: ios, reads, grants. An end is a release, and the thread that closes
 	 * the medium acquires 0 (target_offline.c, which also says what orders a beginning). */
 	atomic_uint ios;              /**< WRITEs whose flush is under way */
 	atomic_uint reads;            /**< READs whose answer is not sent completely */
 	struct weft_persist *persist; /**< of an object or a log */
 	struct target_volume *volume; /**< of a volume */
-	/** The file whose volume this export has had, of this run of the program; "": none. */
-	char had_path[CONF_PATH_MAX];
-	struct expfmt_super super; /**< of an object */
+	struct expfmt_super super;    /**< of an object */
 	struct key_file hash_key;
 	bool created; /**< its last opening has created the file */
 	/** Rights that an OPEN may get: conf's, without those revoked since. Relaxed, as `file`:
@@ -127,6 +121,13 @@ struct target_export {
 	/* Apart: a peer can cause any number of mismatches, and these must not displace
 	 * failures. */
 	struct target_bad_ranges mismatches, failures;
+	/* Texts, behind the rest: what is read often lies together. */
+	char why[CONF_ERR_MAX]; /**< under lock */
+	/** conf points to own[own_now] after the export was opened at SIGHUP */
+	struct conf_export own[2];
+	unsigned int own_now;
+	/** The file whose volume this export has had, of this run of the program; "": none. */
+	char had_path[CONF_PATH_MAX];
 };
 
 /* ---- target_export.c ---- */
@@ -182,6 +183,8 @@ struct target_export *target_export_find(struct target *t, const char *name);
 struct target_export *target_export_next(struct target *t, uint32_t *at);
 /** The slot's export is about to get this name, for target_export_find(). The program's thread. */
 void target_export_named(struct target *t, const struct target_export *ex, const char *name);
+/** Count a change of what exports there are (target.exports_changes). */
+void target_exports_changed(struct target *t);
 /** Whether no export is in the slot. Any thread. */
 bool target_export_gone(const struct target_export *ex);
 /** Whether the export's medium may be accessed. Any thread. */
@@ -191,6 +194,8 @@ bool target_export_up(const struct target_export *ex);
 bool target_export_why(struct target_export *ex, char *buf, size_t size);
 bool target_is_log(const struct target_export *ex);
 bool target_is_volume(const struct target_export *ex);
+/** target_file_lost() as the watch has seen the file last: without a call of the kernel. */
+bool target_file_seen_lost(const struct target_export *ex);
 /** Whether an export's file is lost, as far as is known. Any thread, never blocks. */
 bool target_file_lost(const struct target_export *ex);
 /** The state of the file as text, as "was removed". */

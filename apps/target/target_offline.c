@@ -471,6 +471,7 @@ target_export_add(struct target *t, const struct conf_export *conf, bool offline
 	if (rc != 0)
 		offline_say(ex);
 	atomic_store_explicit(&ex->gone, false, memory_order_release);
+	target_exports_changed(t);
 	t->ngone--;
 	*out = ex;
 	return rc;
@@ -482,6 +483,7 @@ target_export_remove(struct target *t, struct target_export *ex)
 	target_nvmf_forget(t, ex);
 	pthread_mutex_lock(&t->exports_lock);
 	atomic_store_explicit(&ex->gone, true, memory_order_relaxed);
+	target_exports_changed(t);
 	t->ngone++;
 	atomic_store_explicit(&ex->held, TARGET_HELD_NO, memory_order_relaxed);
 	pthread_mutex_unlock(&t->exports_lock);

@@ -51,6 +51,13 @@ target_export_named(struct target *t, const struct target_export *ex, const char
 {
 	atomic_store_explicit(&t->names[ex - t->exports], conf_name_hash(name),
 	                      memory_order_relaxed);
+	target_exports_changed(t);
+}
+
+void
+target_exports_changed(struct target *t)
+{
+	atomic_fetch_add_explicit(&t->exports_changes, 1, memory_order_release);
 }
 
 bool
@@ -87,6 +94,13 @@ file_known(const struct target_export *ex)
 	    st.st_nlink == 0)
 		return TARGET_FILE_REMOVED;
 	return now;
+}
+
+bool
+target_file_seen_lost(const struct target_export *ex)
+{
+	return !target_export_up(ex) ||
+	       atomic_load_explicit(&ex->file, memory_order_relaxed) != TARGET_FILE_HERE;
 }
 
 bool

@@ -135,6 +135,74 @@ def test_push_and_pull():
     assert t.term() == 0
 
 
+def test_kept():
+    """Samples are kept from scrape to scrape, and written again when their values change: after drawn changes of few exports and of many,
+    a text has each sample once, in the order of the exports, with the value that they have."""
+    draw = random.Random(SEED)
+    n = 40
+    state = path("kp.state")
+    os.mkdir(state)
+    t = Metered("kp", {}, extra=f"state = {state}\ncontrol = {path('kp.sock')}\n").start()
+
+    def ctl(*words):
+        rc, out, err = run([app("weft-ctl"), "--socket", path("kp.sock"), *words])
+        assert rc == 0, (words, err, f"seed {SEED}")
+        return out
+
+    def write_set(names):
+        with open(path("kp.set"), "w") as f:
+            f.write("".join(f"[export {e}]\npath = {files[e]}\nsize = 1M\n" for e in names))
+        gone = set(re.findall(r"^\[export (.*)\]", ctl("dump"), re.M)) - set(names)
+        ctl("apply", path("kp.set"), *[w for e in gone for w in ("--confirm", e)])
+
+    names = [f"e{i}" for i in range(n)]
+    files = {e: e + ".weft" for e in names}
+    write_set(names)
+    pushes = dict.fromkeys(names, 0)
+    src = make_file("kp.src", 10000, 3)
+    for turn in range(14):
+        what = draw.choice(("nothing", "push", "push", "many", "rename", "delete", "add", "offline"))
+        some = draw.choice(names)
+        if what in ("push", "many"):
+            for e in [some] if what == "push" else draw.sample(names, 5):
+                rc, _, err = t.cp(src, f"weft://10.0.0.1/{e}", args=["--pull"])
+                assert rc == 0, (e, err)
+                pushes[e] += 1
+        elif what == "rename":
+            new = f"{some}-{'x' * draw.randrange(1, 20)}{turn}"
+            ctl("export", "rename", some, new)
+            names[names.index(some)] = new
+            pushes[new], files[new] = pushes.pop(some), files.pop(some)
+        elif what == "delete":
+            names.remove(some)
+            del pushes[some]
+            write_set(names)
+        elif what == "add":
+            names.append(f"n{turn}")
+            pushes[f"n{turn}"], files[f"n{turn}"] = 0, f"n{turn}.weft"
+            write_set(names)
+        elif what == "offline":
+            ctl("offline", some)
+        time.sleep(0.06)
+        text = t.get("/metrics")[1]
+        m = prom.parse(text)[1]
+        rows = {r["name"]: r for r in json.loads(ctl("exports", "--json"))["exports"]}
+        assert sorted(rows) == sorted(names), (what, f"seed {SEED}")
+        for family in ("info", "up", "held", "capacity_bytes", "grants", "reads_total", "written_bytes_total", "files_lost_total"):
+            listed = re.findall(rf'^weft_export_{family}{{export="([^"]*)"[^}}]*}} \d+$', text, re.M)
+            assert sorted(listed) == sorted(names), (what, family, f"seed {SEED}")
+            assert len(re.findall(rf"^weft_export_{family}\b", text, re.M)) == len(names), (what, family, f"seed {SEED}")
+        written = {dict(k)["export"]: v for k, v in m["weft_export_writes_total"].items()}
+        up = {dict(k)["export"]: v for k, v in m["weft_export_up"].items()}
+        ops = {dict(k)["export"]: v for k, v in m.get("weft_operation_seconds_count", {}).items() if ("operation", "write") in k}
+        for e in names:
+            assert (written[e] > 0) == (ops.get(e, 0) > 0) == (pushes[e] > 0), (what, e, pushes[e], written[e], f"seed {SEED}")
+            assert up[e] == (rows[e]["state"] == "served"), (what, e, rows[e], f"seed {SEED}")
+        if what == "offline":
+            ctl("online", some)
+    assert t.term() == 0, t.logged()
+
+
 def test_volume():
     """Calls and windows of a volume, by export and stage."""
     t = Metered("vo", volume("vo") | objects("vo", "a")).start()
