@@ -109,7 +109,9 @@ struct cp_session {
 	struct weft_qp *qp;
 	struct weft_rpc *rpc;
 	struct host_auth auth;
-	bool open;                         /**< the session holds the grant */
+	bool open; /**< the session holds the grant */
+	/** what a failure means for the object, before the operation can tell; NULL: nothing */
+	const char *consequence;
 	char no_object[WEFT_TEXT_MAX + 1]; /**< why the export cannot be opened as an object */
 	struct cp_grant grant;
 	/* revocation by the target */
@@ -183,8 +185,8 @@ int cp_turn(struct cp_session *s, bool waiting);
 /** Whether a rate limit is set and `bytes` since begin_ns exceed it. */
 bool cp_ahead(const struct cp_session *s, uint64_t begin_ns, uint64_t bytes);
 /**
- * The reason of a failed completion as text; the text of the target's Terminate when the status
- * only says that there was one. Valid until the next call.
+ * The reason of a failed completion as text; the text of the target's Terminate when the peer has
+ * refused or failed the request. Valid until the next call.
  */
 const char *cp_why(struct cp_session *s, enum weft_wc_status status);
 /** Write the message for an error of the connection that cp_turn() or a completion reported;

@@ -172,6 +172,7 @@ cp_push(struct cp_session *s, const char *path, struct cp_report *r, const struc
 	p->s = s;
 	p->r = r;
 	r->op = "push";
+	s->consequence = "; nothing was committed";
 	rc = cp_source_open(s, &p->file, path, "nothing was committed");
 	if (rc == 0)
 		rc = cp_connect(s);

@@ -189,7 +189,7 @@ cp_why(struct cp_session *s, enum weft_wc_status status)
 {
 	static char text[160];
 
-	if (status != WEFT_WC_REMOTE_OP)
+	if (status != WEFT_WC_REMOTE_OP && status != WEFT_WC_REMOTE_ACCESS)
 		return weft_wc_status_str(status);
 	/* The Terminate's event may come a poll or two after the completion. */
 	for (uint64_t end = ui_now_ns() + CP_CLOSE_NS;
@@ -197,6 +197,15 @@ cp_why(struct cp_session *s, enum weft_wc_status status)
 		(void)weft_worker_poll(s->w);
 	return s->terminated ? weft_terminate_str(&s->term, text, sizeof(text))
 	                     : weft_wc_status_str(status);
+}
+
+/* What a failure means before the operation knows more. */
+static const char *
+early_consequence(const struct cp_session *s)
+{
+	if (s->consequence == NULL)
+		return "";
+	return s->opt->again ? "; a try before may have committed" : s->consequence;
 }
 
 int
@@ -503,7 +512,7 @@ call(struct call *c, uint32_t proc, xdrproc_t xdr_args, const void *args, xdrpro
 		if (rc != 0 && !c->done) {
 			/* End the endpoint, so that `c` cannot be answered later. */
 			weft_rpc_disconnected(s->rpc);
-			return cp_fail_conn(s, rc, "");
+			return cp_fail_conn(s, rc, early_consequence(s));
 		}
 	}
 	if (cp_auth_failure(s) != NULL)
@@ -516,7 +525,7 @@ call(struct call *c, uint32_t proc, xdrproc_t xdr_args, const void *args, xdrpro
 		return cp_fail(s, -EPROTO,
 		               "%s: call failed: refused (does the target want --auth?)", s->where);
 	if (c->status == WEFT_RPC_CONNLOST)
-		return cp_fail_conn(s, -ENOTCONN, "");
+		return cp_fail_conn(s, -ENOTCONN, early_consequence(s));
 	if (c->status != WEFT_RPC_OK)
 		return cp_fail(s, -EPROTO, "%s: call failed: %s", s->where,
 		               weft_rpc_status_str(c->status));
@@ -593,7 +602,7 @@ cp_open(struct cp_session *s, uint32_t rights, uint32_t wish)
 		for (uint64_t until = ui_now_ns() + CP_RETRY_NS; ui_now_ns() < until;) {
 			rc = cp_turn(s, false);
 			if (rc != 0)
-				return cp_fail_conn(s, rc, "");
+				return cp_fail_conn(s, rc, early_consequence(s));
 		}
 	}
 	switch (c.export_status) {
@@ -731,7 +740,7 @@ ctl_do(struct cp_session *s, const struct weft_wr *wr, unsigned int n, const cha
 	while (rc == 0 && d.left > 0) {
 		rc = cp_turn(s, true);
 		if (rc != 0 && d.left > 0)
-			rc = cp_fail_conn(s, rc, "");
+			rc = cp_fail_conn(s, rc, early_consequence(s));
 		else
 			rc = 0;
 	}
@@ -739,10 +748,10 @@ ctl_do(struct cp_session *s, const struct weft_wr *wr, unsigned int n, const cha
 	if (rc != 0)
 		return rc;
 	if (d.status == WEFT_WC_FLUSHED)
-		return cp_fail_conn(s, -ENOTCONN, "");
+		return cp_fail_conn(s, -ENOTCONN, early_consequence(s));
 	if (d.status != WEFT_WC_SUCCESS)
-		return cp_fail(s, -EIO, "%s: export %s: %s failed: %s", s->where,
-		               s->url.export_name, what, cp_why(s, d.status));
+		return cp_fail(s, -EIO, "%s: export %s: %s failed: %s%s", s->where,
+		               s->url.export_name, what, cp_why(s, d.status), early_consequence(s));
 	return 0;
 }
 

@@ -115,9 +115,15 @@ def test_reload():
                       args=["--rate", "1M", "--block", "64K", "--auth", f"bob:{key('bob')}"])
     while t.logged().count("granted to") < 3 and time.monotonic() < end + 60:
         time.sleep(0.02)
+    # Another one of its, which waits for the writer's place and has sent no block yet.
+    passed = tel.ask("/weft/target/clients")["passed"]
+    waits = t.cp_start(src, "weft://10.0.0.1/demo", args=["--wait", "60", "--auth", f"bob:{path('bob')}"])
+    while tel.ask("/weft/target/clients")["passed"] == passed and time.monotonic() < end + 60:
+        time.sleep(0.02)
     edit(t, f"[client bob]\nkey_file = {path('bob')}", f"[client carol]\nkey_file = {key('carol')}")
-    out, err = slow.communicate(timeout=60)
-    assert slow.returncode == 5 and "nothing was committed" in err, (slow.returncode, err)
+    for cut in (slow, waits):
+        out, err = cut.communicate(timeout=60)
+        assert cut.returncode == 5 and "nothing was committed" in err, (cut.returncode, err)
     assert "client bob is no longer configured" in t.logged(), t.logged()
     fails(t, src, "does not know this name", args=["--auth", f"bob:{key('bob')}"])
     rc, _, err = t.cp(src, "weft://10.0.0.1/demo", args=["--auth", f"carol:{key('carol')}"])
