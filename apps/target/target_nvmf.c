@@ -330,6 +330,7 @@ target_nvmf_listen(struct target *t, char *err, size_t err_size)
 	        .size = sizeof(la),
 	        .keepalive_us = t->conf.target.keepalive_ms * 1000,
 	        .max_conns_per_peer = t->conf.target.max_conns_per_peer,
+	        .max_conns = target_nvmf_conns(&t->conf.nvmf),
 	        .max_requests_per_peer = t->conf.target.max_requests_per_peer,
 	        .push_out = true,
 	};

@@ -146,6 +146,15 @@ void target_nvmf_hang_up(struct target *t, unsigned int timeout_ms);
 /** With workers stopped, volumes drained and the context alive: free all. */
 void target_nvmf_down(struct target *t);
 
+/** Queues of hosts that a worker has at most, by each transport. */
+static inline uint32_t
+target_nvmf_conns(const struct conf_nvmf *c)
+{
+	const uint32_t most = CONF_NVMF_CONNS(c->queue_depth);
+
+	return c->max_queues < most ? c->max_queues : most;
+}
+
 /* ---- target_nvmf_tcp.c ---- */
 
 /** The store of keys, if there is TLS. -ENOMEM. */

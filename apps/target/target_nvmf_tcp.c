@@ -24,13 +24,12 @@ int
 target_nvmf_tcp_up(struct target_nvmf_worker *nw)
 {
 	const struct conf_nvmf *c = &nw->n->t->conf.nvmf;
-	const uint32_t most = CONF_NVMF_CONNS(c->queue_depth);
 	/* an admin queue has 32 entries, also where I/O queues have fewer */
 	const struct weft_nvmf_tcp_attr a = {
 	        .worker = nw->w,
 	        .group = nw->group,
 	        .depth = c->queue_depth < 32 ? 32 : c->queue_depth,
-	        .max_conns = c->max_queues < most ? c->max_queues : most,
+	        .max_conns = target_nvmf_conns(c),
 	        .tls = (enum weft_nvmf_tcp_tls)c->tls,
 	        .keys = nw->n->tls,
 	        .refused = target_nvmf_tls_refused,
@@ -67,6 +66,7 @@ target_nvmf_tcp_listen(struct target_nvmf *n, const struct conf_listen *at)
 	        .user = n,
 	        .keepalive_us = c->keepalive_ms * 1000,
 	        .max_conns_per_peer = c->max_conns_per_peer,
+	        .max_conns = target_nvmf_conns(&n->t->conf.nvmf),
 	        .prefix_len = (uint8_t)at->prefix_len,
 	};
 	const uint16_t port = htons((uint16_t)n->t->conf.nvmf.tcp_listen_port);

@@ -38,6 +38,16 @@ cm_admit_share(uint32_t all)
 	return RTE_MIN(all, half);
 }
 
+uint32_t
+cm_admit_conns(const struct weft_vworker *vw, uint32_t per_peer, uint32_t owners, uint32_t tcps)
+{
+	uint32_t all = RTE_MIN(vw->max_qps, tcps);
+
+	if (per_peer != 0)
+		return per_peer;
+	return cm_admit_share(owners != 0 ? RTE_MIN(all, owners) : all);
+}
+
 /** In the order in which requests are reset, the last first. */
 enum admit_rank {
 	ADMIT_STAYS,
@@ -129,8 +139,7 @@ cm_admit(struct cm_lsn *lsn, const struct cm_peer *peer, const struct weft_ip *r
 {
 	struct weft_vworker *vw = lsn->vw;
 	const struct weft_listener *l = lsn->l;
-	uint32_t conns = l->max_conns_per_peer != 0 ? l->max_conns_per_peer
-	                                            : cm_admit_share(RTE_MIN(vw->max_qps, most));
+	const uint32_t conns = cm_admit_conns(vw, l->max_conns_per_peer, l->max_conns, most);
 
 	if (peer->requests > l->max_requests_per_peer && !admit_evict(admit_own(vw, peer))) {
 		vw->stats.requests_refused_peer++;

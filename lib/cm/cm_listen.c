@@ -168,6 +168,7 @@ weft_listen(struct weft_ctx *ctx, const struct sockaddr *addr, socklen_t addr_le
 	l->max_requests_per_peer =
 	        a.max_requests_per_peer != 0 ? a.max_requests_per_peer : cm_admit_share(l->backlog);
 	l->max_conns_per_peer = a.max_conns_per_peer;
+	l->max_conns = a.max_conns;
 	l->push_out = a.push_out;
 	atomic_init(&l->refs, 1);
 

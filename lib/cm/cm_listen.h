@@ -40,7 +40,8 @@ struct weft_listener {
 	uint32_t keepalive_us;
 	struct weft_mpa_policy mpa;
 	uint32_t max_requests_per_peer;
-	uint32_t max_conns_per_peer; /**< 0: the worker's default */
+	uint32_t max_conns_per_peer; /**< 0: cm_admit_conns() */
+	uint32_t max_conns;          /**< 0: as many as the worker has */
 	int dscp;                    /**< WEFT_TCP_DSCP_PORT: the port's */
 	bool push_out;               /**< accepted connections may be reset for others */
 	_Atomic uint32_t refs;       /**< handle, parts, requests */
@@ -158,6 +159,10 @@ void cm_req_free_all(struct weft_vworker *vw);
 
 /** The default share of one remote address in `all`: half, but at least 8 if there are so many. */
 uint32_t cm_admit_share(uint32_t all);
+/** Connections that an address may have: per_peer, or if that is 0 its default share. owners: as
+ * many the listener's owner takes on a worker, 0: it says nothing; tcps: as many TCP has. */
+uint32_t cm_admit_conns(const struct weft_vworker *vw, uint32_t per_peer, uint32_t owners,
+                        uint32_t tcps);
 /**
  * Decide whether one more connection of this peer, whose request is counted already, may become a
  * request of the listener. An idle connection may be reset for it. -ENOBUFS: refused, and counted.

@@ -182,8 +182,8 @@ cm_stream_accept(void *arg, struct weft_tcp_conn *c)
 	peer = cm_peer_hold(vw, &ti.remote);
 	if (peer == NULL)
 		return -ENOMEM;
-	most = RTE_MIN(vw->max_qps, weft_tcp_conns_most(c));
-	most = l->attr.max_conns_per_peer != 0 ? l->attr.max_conns_per_peer : cm_admit_share(most);
+	most = cm_admit_conns(vw, l->attr.max_conns_per_peer, l->attr.max_conns,
+	                      weft_tcp_conns_most(c));
 	if (peer->conns + peer->requests > most) {
 		vw->stats.conns_refused_peer++;
 		cm_peer_drop(peer);

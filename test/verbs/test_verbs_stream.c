@@ -109,13 +109,14 @@ on_accept(void *user, struct weft_stream *s, struct weft_worker *w,
 }
 
 static void
-start(uint32_t max_conns_per_peer)
+start(uint32_t max_conns_per_peer, uint32_t max_conns)
 {
 	struct vt_attr va = {.seed = test_seed(3)};
 	struct weft_stream_listen_attr la = {.size = sizeof(la),
 	                                     .accept = on_accept,
 	                                     .user = &t,
-	                                     .max_conns_per_peer = max_conns_per_peer};
+	                                     .max_conns_per_peer = max_conns_per_peer,
+	                                     .max_conns = max_conns};
 	const struct sockaddr_in sa = vt_addr(1, PORT);
 
 	memset(&o, 0, sizeof(o));
@@ -149,7 +150,7 @@ test_both_ways(void)
 	        .loss_ppm = 5000, .reorder_ppm = 10000, .reorder_ns = 200000, .delay_ns = 20000};
 	struct vt_tcp p;
 
-	start(0);
+	start(0, 0);
 	vt_tcp_open(&t, &p, PORT);
 	CHECK(p.up);
 	vt_run(&t, VT_MS);
@@ -195,7 +196,7 @@ test_short_writes(void)
 	struct weft_tcp_info before, after;
 	struct vt_tcp p;
 
-	start(0);
+	start(0, 0);
 	vt_tcp_open(&t, &p, PORT);
 	vt_run(&t, VT_S);
 	weft_tcp_info(p.c, &before);
@@ -223,7 +224,7 @@ test_full(void)
 	unsigned int before;
 	struct vt_tcp p;
 
-	start(0);
+	start(0, 0);
 	vt_tcp_open(&t, &p, PORT);
 	vt_run(&t, VT_S);
 	sim_link_set(t.link, 1, &down);
@@ -253,7 +254,7 @@ test_abort_inside(void)
 {
 	struct vt_tcp p;
 
-	start(0);
+	start(0, 0);
 	o.abort_on_data = true;
 	vt_tcp_open(&t, &p, PORT);
 	vt_tcp_send(&p, data, MIB);
@@ -278,6 +279,29 @@ test_abort_inside(void)
 	end();
 }
 
+/** An owner that takes fewer streams than the worker has connections: an address has half of
+ * those, and another one finds the others. */
+static void
+test_peer_share(void)
+{
+	struct weft_worker_stats st;
+	struct vt_tcp p[11];
+
+	start(0, 20);
+	for (unsigned int i = 0; i < RTE_DIM(p); i++) {
+		vt_tcp_open(&t, &p[i], PORT);
+		vt_run(&t, VT_MS);
+		CHECK_EQ(p[i].ended, i == 10);
+	}
+	weft_worker_stats(t.n[1].w, &st);
+	CHECK_EQ(st.conns_refused_peer, 1);
+	CHECK_EQ(o.accepted, 10);
+	for (unsigned int i = 0; i < RTE_DIM(p); i++)
+		vt_tcp_end(&p[i]);
+	vt_run(&t, VT_S);
+	end();
+}
+
 /** The limit of an address, which counts its connections of both kinds. */
 static void
 test_peer_limit(void)
@@ -285,7 +309,7 @@ test_peer_limit(void)
 	struct weft_worker_stats st;
 	struct vt_tcp p[4];
 
-	start(3);
+	start(3, 0);
 	for (unsigned int i = 0; i < 4; i++) {
 		vt_tcp_open(&t, &p[i], PORT);
 		vt_run(&t, VT_MS);
@@ -318,7 +342,7 @@ test_taken(void)
 	struct weft_stream_listener *l;
 	struct weft_listener *v;
 
-	start(0);
+	start(0, 0);
 	va.evq = t.n[1].evq;
 	vt_listen(&t.n[1]);
 	CHECK_EQ(weft_stream_listen(t.n[1].ctx, (const struct sockaddr *)&same, sizeof(same), &la,
@@ -341,7 +365,7 @@ test_context_end(void)
 {
 	struct vt_tcp p;
 
-	start(0);
+	start(0, 0);
 	vt_tcp_open(&t, &p, PORT);
 	vt_run(&t, VT_MS);
 	CHECK_EQ(o.accepted, 1);
@@ -364,5 +388,6 @@ WEFT_TEST_MAIN({"both ways at once, with losses", test_both_ways},
                {"short writes leave together", test_short_writes},
                {"a peer that takes nothing", test_full},
                {"ends inside of callbacks", test_abort_inside},
-               {"the limit of an address", test_peer_limit}, {"ports that are taken", test_taken},
+               {"the limit of an address", test_peer_limit},
+               {"the share of an address", test_peer_share}, {"ports that are taken", test_taken},
                {"a context ends with streams", test_context_end})

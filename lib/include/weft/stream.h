@@ -73,6 +73,8 @@ struct weft_stream_listen_attr {
 	uint8_t prefix_len;
 	/** [0: the port's] WEFT_DSCP() of what is sent */
 	uint64_t dscp;
+	/** [0: no other bound] as in weft_listen_attr: streams that `accept` takes on a worker */
+	uint32_t max_conns;
 };
 
 /**

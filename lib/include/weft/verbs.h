@@ -949,6 +949,9 @@ struct weft_listen_attr {
 	uint8_t prefix_len;
 	/** [0: the port's] WEFT_DSCP() of SYN-ACKs and of accepted connections */
 	uint64_t dscp;
+	/** [0: no other bound] Connections that this program accepts on a worker, if it is fewer
+	 * than the worker has: the default of max_conns_per_peer is half of that. */
+	uint32_t max_conns;
 };
 
 /**
