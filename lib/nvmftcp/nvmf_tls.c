@@ -179,7 +179,8 @@ tls_on_message(int out, int version, int type, const void *msg, size_t bytes, SS
 
 	(void)version;
 	(void)ssl;
-	if (type == SSL3_RT_ALERT && bytes == 2 && p[1] != SSL_AD_CLOSE_NOTIFY) {
+	if (type == SSL3_RT_ALERT && bytes == 2 && p[1] != SSL_AD_CLOSE_NOTIFY &&
+	    p[1] != SSL_AD_USER_CANCELLED) {
 		*(out ? &s->ctx->counts.alerts_out : &s->ctx->counts.alerts_in) += 1;
 		if (!out && s->why == NVMF_TLS_OK) {
 			s->why = NVMF_TLS_ALERT;

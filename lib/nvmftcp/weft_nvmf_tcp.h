@@ -47,7 +47,7 @@ enum weft_nvmf_tcp_tls {
 };
 
 /** Texts of weft_nvmf_tcp_attr.refused are not longer, with their zero. */
-#define WEFT_NVMF_TCP_WHY_BYTES 512U
+#define WEFT_NVMF_TCP_WHY_BYTES 640U
 
 struct weft_nvmf_tcp_attr {
 	struct weft_worker *worker;
