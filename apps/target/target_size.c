@@ -34,6 +34,7 @@
 #define SIZE_HOSTS_WORKER (6 * MIB)  /* completions of NVMe hosts' queues */
 #define SIZE_ENTRY        (10 * KIB) /* of a queue: a command, and a capsule with its data */
 #define SIZE_ENTRY_TCP    (14 * KIB) /* the same of NVMe/TCP, whose capsules have up to 8 KiB */
+#define SIZE_TLS          (72 * KIB) /* a session of TLS, with a record each way */
 #define SIZE_PAGE         4096
 #define SIZE_LINE         256
 
@@ -109,6 +110,8 @@ size_queues(const struct conf *c, struct size_need *n)
 	n->queue_bytes =
 	        ((uint64_t)tcp * SIZE_ENTRY_TCP + (uint64_t)(n->queues - tcp) * SIZE_ENTRY) *
 	        c->nvmf.queue_depth;
+	if (c->nvmf.tls != CONF_TLS_OFF)
+		n->queue_bytes += tcp * SIZE_TLS;
 }
 
 void
