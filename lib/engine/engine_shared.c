@@ -28,7 +28,7 @@ shared_netif(struct weft_port *port, const char *call, struct weft_netif **out)
 int
 weft_port_tcp_add(struct weft_port *port, uint16_t first, uint16_t last, bool opens)
 {
-	struct weft_netif *nif;
+	struct weft_netif *nif = NULL;
 	int rc = shared_netif(port, __func__, &nif);
 
 	return rc < 0 ? rc : weft_netif_ports_add(nif, first, last, opens);
@@ -38,7 +38,7 @@ int
 weft_port_tcp_drop(struct weft_port *port, uint16_t tcp_port)
 {
 	struct weft_tcp_port_use use;
-	struct weft_netif *nif;
+	struct weft_netif *nif = NULL;
 	int rc = shared_netif(port, __func__, &nif);
 
 	if (rc < 0 || tcp_port == 0)
