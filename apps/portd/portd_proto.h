@@ -13,7 +13,8 @@
  *
  * When the socket is closed, which the end of a process does, the process' part ends: its net_memif
  * is removed, and its ports are no one's. They are *dead* for the time of TIME-WAIT before another
- * process gets them. When the daemon is gone, the process reads the end of the socket.
+ * process gets them for its active opens. When the daemon is gone, the process reads the end of the
+ * socket.
  *
  * Frames go over a net_memif: the daemon is its server, the process is its client. Frames are as on
  * the wire, with the MAC address and the addresses of the answer to PORTD_HELLO.
@@ -39,9 +40,9 @@ enum portd_type {
 	 * takes; -ENOSPC: no block of dynamic ports is free; -EIO: there is no net_memif. After an
 	 * error the daemon closes the socket. */
 	PORTD_HELLO = 1,
-	/** Have `port`, to listen on it. 0, also when the process has it already; -EADDRINUSE:
-	 * another process has it, or it is dead; -ENOSPC: the process has as many ports as it may;
-	 * -EINVAL: port 0. */
+	/** Have `port`, to listen on it. 0, also when the process has it already, or when it is
+	 * dead; -EADDRINUSE: another process has it; -ENOSPC: the process has as many ports as it
+	 * may; -EINVAL: port 0. */
 	PORTD_CLAIM,
 	/** Give `port` back: no listener and no connection of the process has it, TIME-WAIT
 	 * included. 0; -ENOENT: the process has not claimed it. */

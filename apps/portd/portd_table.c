@@ -153,13 +153,15 @@ portd_table_leave(struct portd_table *t, uint32_t proc, uint64_t now_ns)
 }
 
 int
-portd_table_claim(struct portd_table *t, uint32_t proc, uint16_t port, uint64_t now_ns)
+portd_table_claim(struct portd_table *t, uint32_t proc, uint16_t port)
 {
 	if (!table_is_here(t, proc) || port == 0)
 		return -EINVAL;
 	if (portd_table_owner(t, port) == proc)
 		return 0;
-	if (!table_is_free(t, port, now_ns))
+	/* A dead port, too: a server may be started again at once. What its peers still send
+	 * belongs to no connection of the new process, which answers with RST. */
+	if (t->kind[port] != TABLE_FREE)
 		return -EADDRINUSE;
 	if (t->proc[proc].claims >= t->attr.max_claims)
 		return -ENOSPC;

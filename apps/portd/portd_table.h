@@ -8,7 +8,8 @@
  * A port is free, a process', or dead. A process has ports by claims (its listeners) and in blocks
  * of dynamic ports (its active opens). All of a process' ports become dead when it leaves, and free
  * again after the time of TIME-WAIT (RFC 9293 s3.6.1): segments of its connections may still be in
- * the network.
+ * the network. A block with a dead port is given to no process. A dead port can be claimed: active
+ * opens alone could make the tuple of a former connection again.
  *
  * One thread calls everything but portd_table_owner(), which any thread calls. The table reads no
  * clock: now_ns is monotonic.
@@ -44,7 +45,7 @@ int portd_table_join(struct portd_table *t, uint32_t proc, uint64_t now_ns, uint
 /** The process is gone. Does nothing for a number that is not in use. */
 void portd_table_leave(struct portd_table *t, uint32_t proc, uint64_t now_ns);
 /** PORTD_CLAIM of portd_proto.h. */
-int portd_table_claim(struct portd_table *t, uint32_t proc, uint16_t port, uint64_t now_ns);
+int portd_table_claim(struct portd_table *t, uint32_t proc, uint16_t port);
 /** PORTD_RELEASE. A port of the process' blocks stays its own. */
 int portd_table_release(struct portd_table *t, uint32_t proc, uint16_t port);
 /** PORTD_MORE. */

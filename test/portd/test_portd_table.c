@@ -38,25 +38,25 @@ test_claims(void)
 	struct portd_table *t = table_new(2, 1);
 	uint32_t claims, blocks;
 
-	CHECK_EQ(portd_table_claim(t, 0, 7174, 0), -EINVAL); /* it has not come */
+	CHECK_EQ(portd_table_claim(t, 0, 7174), -EINVAL); /* it has not come */
 	join(t, 0, 0);
 	join(t, 1, 0);
 	CHECK_EQ(portd_table_owner(t, 7174), PORTD_NO_PROC);
-	CHECK_EQ(portd_table_claim(t, 0, 0, 0), -EINVAL);
-	CHECK_EQ(portd_table_claim(t, 0, 7174, 0), 0);
-	CHECK_EQ(portd_table_claim(t, 0, 7174, 0), 0);
-	CHECK_EQ(portd_table_claim(t, 1, 7174, 0), -EADDRINUSE);
+	CHECK_EQ(portd_table_claim(t, 0, 0), -EINVAL);
+	CHECK_EQ(portd_table_claim(t, 0, 7174), 0);
+	CHECK_EQ(portd_table_claim(t, 0, 7174), 0);
+	CHECK_EQ(portd_table_claim(t, 1, 7174), -EADDRINUSE);
 	CHECK_EQ(portd_table_owner(t, 7174), 0);
-	CHECK_EQ(portd_table_claim(t, 0, 1, 0), 0);
-	CHECK_EQ(portd_table_claim(t, 0, 2, 0), -ENOSPC);
+	CHECK_EQ(portd_table_claim(t, 0, 1), 0);
+	CHECK_EQ(portd_table_claim(t, 0, 2), -ENOSPC);
 	portd_table_has(t, 0, &claims, &blocks);
 	CHECK_EQ(claims, 2);
 	CHECK_EQ(blocks, 1);
 	CHECK_EQ(portd_table_release(t, 1, 7174), -ENOENT);
 	CHECK_EQ(portd_table_release(t, 0, 7174), 0);
 	CHECK_EQ(portd_table_release(t, 0, 7174), -ENOENT);
-	CHECK_EQ(portd_table_claim(t, 1, 7174, 0), 0);
-	CHECK_EQ(portd_table_claim(t, 0, 2, 0), 0);
+	CHECK_EQ(portd_table_claim(t, 1, 7174), 0);
+	CHECK_EQ(portd_table_claim(t, 0, 2), 0);
 	portd_table_destroy(t);
 }
 
@@ -67,16 +67,19 @@ test_end(void)
 
 	join(t, 0, 0);
 	join(t, 1, 0);
-	CHECK_EQ(portd_table_claim(t, 0, 7174, 0), 0);
+	CHECK_EQ(portd_table_claim(t, 0, 7174), 0);
 	portd_table_leave(t, 0, 500);
 	CHECK_EQ(portd_table_owner(t, 7174), PORTD_NO_PROC);
 	CHECK(portd_table_dead(t, 7174, 500));
-	CHECK_EQ(portd_table_claim(t, 1, 7174, 500), -EADDRINUSE);
+	CHECK(portd_table_dead(t, 7174, 500 + DEAD_NS - 1));
+	CHECK(!portd_table_dead(t, 7174, 500 + DEAD_NS));
 	/* A process that gets the number of another one has none of its ports. */
 	join(t, 0, 500);
-	CHECK_EQ(portd_table_claim(t, 0, 7174, 500 + DEAD_NS - 1), -EADDRINUSE);
-	CHECK(!portd_table_dead(t, 7174, 500 + DEAD_NS));
-	CHECK_EQ(portd_table_claim(t, 1, 7174, 500 + DEAD_NS), 0);
+	CHECK_EQ(portd_table_release(t, 0, 7174), -ENOENT);
+	/* A server that is started again has its port at once. */
+	CHECK_EQ(portd_table_claim(t, 1, 7174), 0);
+	CHECK(!portd_table_dead(t, 7174, 500));
+	CHECK_EQ(portd_table_claim(t, 0, 7174), -EADDRINUSE);
 	portd_table_leave(t, 7, 0); /* not here */
 	CHECK_EQ(portd_table_owner(t, 7174), 1);
 	portd_table_destroy(t);
@@ -90,14 +93,14 @@ test_blocks(void)
 
 	join(t, 0, 0);
 	/* A claim among the dynamic ports spoils its block alone. */
-	CHECK_EQ(portd_table_claim(t, 0, 65535, 0), 0);
+	CHECK_EQ(portd_table_claim(t, 0, 65535), 0);
 	for (unsigned int i = 0; i < PORTD_BLOCKS - 2; i++)
 		CHECK_EQ(portd_table_more(t, 0, 0, &first, &last), 0);
 	CHECK_EQ(portd_table_more(t, 0, 0, &first, &last), -ENOSPC);
 	CHECK_EQ(portd_table_join(t, 1, 0, &first, &last), -ENOSPC);
-	CHECK_EQ(portd_table_claim(t, 1, 80, 0), -EINVAL); /* it did not come in */
+	CHECK_EQ(portd_table_claim(t, 1, 80), -EINVAL); /* it did not come in */
 	/* A port of a block is the process' own, to claim and to give back. */
-	CHECK_EQ(portd_table_claim(t, 0, PORTD_DYNAMIC_FIRST, 0), 0);
+	CHECK_EQ(portd_table_claim(t, 0, PORTD_DYNAMIC_FIRST), 0);
 	CHECK_EQ(portd_table_release(t, 0, PORTD_DYNAMIC_FIRST), 0);
 	CHECK_EQ(portd_table_owner(t, PORTD_DYNAMIC_FIRST), 0);
 	CHECK_EQ(portd_table_release(t, 0, 65535), 0);
@@ -151,13 +154,13 @@ model_init(struct model *m)
 }
 
 static int
-model_claim(struct model *m, unsigned int p, unsigned int i, uint64_t now_ns)
+model_claim(struct model *m, unsigned int p, unsigned int i)
 {
 	if (!m->here[p])
 		return -EINVAL;
 	if (m->owner[i] == (int)p)
 		return 0;
-	if (m->owner[i] >= 0 || now_ns < m->dead_ns[i])
+	if (m->owner[i] >= 0)
 		return -EADDRINUSE;
 	m->owner[i] = (int)p;
 	return 0;
@@ -199,8 +202,7 @@ both(struct portd_table *t, struct model *m, unsigned int event, unsigned int p,
 		m->here[p] = true;
 		break;
 	case 1:
-		CHECK_EQ(portd_table_claim(t, p, model_port[i], now_ns),
-		         model_claim(m, p, i, now_ns));
+		CHECK_EQ(portd_table_claim(t, p, model_port[i]), model_claim(m, p, i));
 		break;
 	case 2:
 		CHECK_EQ(portd_table_release(t, p, model_port[i]), model_release(m, p, i));
