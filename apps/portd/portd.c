@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <rte_ethdev.h>
@@ -30,9 +32,12 @@
 #define PORTD_MAX_BLOCKS 16
 #define PORTD_MTU_MAX    9600
 /* Frames of processes on their way: in rings of the device, and PORTD_BURST of each process. */
-#define PORTD_MBUFS   8192
-#define PORTD_SPIN_NS 50000ULL
-#define PORTD_DEAD_US 1000000U /* as time_wait_us, unless the configuration says otherwise */
+#define PORTD_MBUFS     8192
+#define PORTD_SPIN_NS   200000ULL /* idle time before the first sleep */
+#define PORTD_NAP_NS    10000L    /* between two polls before that, where processors are few */
+#define PORTD_MANY_CPUS 4         /* so many for two programs that spin and two daemons */
+#define PORTD_SLICE_NS  100000ULL
+#define PORTD_DEAD_US   1000000U /* as time_wait_us, unless the configuration says otherwise */
 
 static volatile sig_atomic_t portd_stop;
 
@@ -348,11 +353,31 @@ daemon_thread(void *arg)
 	return NULL;
 }
 
-/** Poll until the control thread has ended; a daemon with nothing to do sleeps soon, because it
- * shares the processors with the processes. */
+/** Ask for short time slices: Linux 6.12 and later then runs the thread soon when it wakes. */
 static void
-daemon_poll(struct daemon *d)
+daemon_short_slices(void)
 {
+	struct {
+		uint32_t size, policy;
+		uint64_t flags;
+		int32_t nice;
+		uint32_t priority;
+		uint64_t runtime_ns, deadline_ns, period_ns;
+	} attr = {.size = sizeof(attr), .policy = SCHED_OTHER, .runtime_ns = PORTD_SLICE_NS};
+
+	/* Without it all works, only later. */
+	(void)syscall(SYS_sched_setattr, 0, &attr, 0);
+}
+
+/**
+ * Poll until the control thread has ended. Programs of RDMA spin, and so may those of the other
+ * end: where processors are few, a daemon that spun beside them would wait for a time slice for
+ * each frame. One that naps runs as soon as it wakes.
+ */
+static void
+daemon_poll(struct daemon *d, bool few_cpus)
+{
+	const struct timespec nap = {.tv_nsec = PORTD_NAP_NS};
 	struct weft_worker *w = d->stack.workers[0];
 	uint64_t busy_ns = ui_now_ns();
 	bool asked = false;
@@ -369,8 +394,8 @@ daemon_poll(struct daemon *d)
 			busy_ns = now_ns;
 		else if (now_ns - busy_ns > PORTD_SPIN_NS)
 			(void)weft_worker_sleep(w, (now_ns - busy_ns) / 1000);
-		else
-			sched_yield();
+		else if (few_cpus)
+			(void)clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
 	}
 }
 
@@ -402,6 +427,7 @@ main(int argc, char **argv)
 		(void)sched_setaffinity(0, sizeof(cpus), &cpus);
 	/* The default timer slack of 50 us would lengthen every short sleep. */
 	(void)prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
+	daemon_short_slices();
 	if (a.conf.weft.telemetry) {
 		rc = portd_show_begin(&d.shown);
 		if (rc != 0)
@@ -414,7 +440,7 @@ main(int argc, char **argv)
 		ui_die("no thread: %s", strerror(rc));
 	if (!a.quiet)
 		ui_msg("ready: %s", a.socket);
-	daemon_poll(&d);
+	daemon_poll(&d, CPU_COUNT(&cpus) < PORTD_MANY_CPUS);
 	pthread_join(d.thread, NULL);
 	portd_show_end();
 	removed = stack_cut_off(&d.stack);
