@@ -4,8 +4,8 @@
  * first octet says what the rest is: one message, to a queue in a state that the second octet names
  * (without a state of its own), steps of hosts that send messages right, changed or made up (with
  * one), or a secret as text. No queue is proved unless its host has sent the right proof for the
- * last challenge; none is after a failure; octets behind a message are 0; the right messages prove a
- * name; each command is answered at most once, and nothing is left at the end.
+ * last challenge; none is after a failure; octets behind a message are 0; the right messages prove
+ * a name; each command is answered at most once, and nothing is left at the end.
  */
 
 #include <errno.h>
@@ -390,8 +390,8 @@ reply_make(struct fuzz_in *in, struct aq *q, uint8_t *m, uint8_t *right)
 	return 16 + 2 * hl + dh;
 }
 
-/** Send what is the host's turn: kind 0 negotiation, 1 reply, 2 success. The message is as it should
- * be but for `changes` octets that the input names, and its length. */
+/** Send what is the host's turn: kind 0 negotiation, 1 reply, 2 success. The message is as it
+ * should be but for `changes` octets that the input names, and its length. */
 static void
 step(struct fuzz_in *in, struct aq *q, unsigned int kind, unsigned int changes)
 {
@@ -495,8 +495,8 @@ secret(const uint8_t *data, size_t size)
 	           ((out.bytes == 32 || out.bytes == 48 || out.bytes == 64) && out.hash <= 3));
 }
 
-/** One message, to a queue that waits for a negotiation, a receive, a reply, or for what follows the
- * controller's proof. */
+/** One message, to a queue that waits for a negotiation, a receive, a reply, or for what follows
+ * the controller's proof. */
 static void
 one_message(struct fuzz_in *in)
 {
