@@ -24,12 +24,15 @@ from kernel_net import K4, W4, World  # noqa: E402
 from siw_guest import Guest, build as build_guest  # noqa: E402
 from guest import Tap, end_by_signals, missing, pack  # noqa: E402
 from rig import check  # noqa: E402
-from test_perftest import SIZE, contents, figures, iterations  # noqa: E402
+from test_perftest import OPTIONS, SIZE, contents, figures, iterations, octets  # noqa: E402
 from test_rping import ping_text  # noqa: E402
 
 PERFTEST = [f"ib_{verb}_{kind}" for verb in ("write", "read", "send") for kind in ("bw", "lat")]
 PROGRAMS = ["rping", "ucmatose", "rdma_server", "rdma_client", "rdma_xserver", "rdma_xclient", "cmtime", "rstream", "riostream", "rcopy",
             "fio", *PERFTEST]
+# Options of perftest that change what is on the wire, or in which order. The guest is the client.
+SIW_OPTIONS = {"ib_write_bw": ["-b", "-q 8"], "ib_read_bw": ["-b", "-q 8"], "ib_send_bw": ["-b", "-q 8", "-e", "--use-srq"],
+               "ib_send_lat": ["-e"]}
 PORT = 7471
 draw = random.Random(int(os.environ.get("WEFT_TEST_SEED", "1")))
 
@@ -241,32 +244,41 @@ def from_weft(e, server, client):
     return Said(out), Said(c.out, c.err)
 
 
+def perftest_one(e, program, option, guest_serves):
+    """One pair, with an option of test_perftest: figures, and the memory of both ends."""
+    here = os.path.join(e.world.tmp, "memory")
+    argv = [program, "-R", "-F", "-n", str(iterations(program, option)), "-s", str(octets(program, option)), "-p", str(PORT),
+            *OPTIONS[option]]
+    with open(here, "wb") as f:
+        f.write(draw.randbytes(1 << 20))
+    e.guest.run("head -c 1048576 /dev/urandom >/tmp/memory")
+    at_guest, at_weft = [*argv, "--mmap=/tmp/memory"], [*argv, "--mmap=" + here]
+    s, c = from_weft(e, at_guest, [*at_weft, K4]) if guest_serves else from_guest(e, at_weft, [*at_guest, W4])
+    figures(program, option, s, c)
+    _, there = e.guest.run(f"head -c {16 * max(SIZE, octets(program, option))} /tmp/memory | base64")
+    with open(here, "rb") as f:
+        ends = [f.read(), base64.b64decode(there)]
+    contents(program, option, ends[::-1] if guest_serves else ends)
+    e.after()
+
+
 def perftest(program):
     """The case of a program of perftest."""
     def run(e):
         if program not in e.there:
             raise rig.Skip("perftest is not installed")
-        here = os.path.join(e.world.tmp, "memory")
-        argv = [program, "-R", "-F", "-n", str(iterations(program, "plain")), "-s", str(SIZE), "-p", str(PORT)]
         # A server that writes first needs the peer-to-peer model, which siw's end asks for by its parameter.
         e.guest.parameters(peer_to_peer="Y")
         try:
             for guest_serves in True, False:
-                with open(here, "wb") as f:
-                    f.write(draw.randbytes(1 << 20))
-                e.guest.run("head -c 1048576 /dev/urandom >/tmp/memory")
-                at_guest, at_weft = [*argv, "--mmap=/tmp/memory"], [*argv, "--mmap=" + here]
-                s, c = from_weft(e, at_guest, [*at_weft, K4]) if guest_serves else from_guest(e, at_weft, [*at_guest, W4])
-                figures(program, "plain", s, c)
-                _, there = e.guest.run(f"head -c {2 * SIZE} /tmp/memory | base64")
-                with open(here, "rb") as f:
-                    ends = [f.read(), base64.b64decode(there)]
-                contents(program, "plain", ends[::-1] if guest_serves else ends)
-                e.after()
+                perftest_one(e, program, "plain", guest_serves)
+            for option in SIW_OPTIONS.get(program, ()):
+                perftest_one(e, program, option, False)
         finally:
             e.guest.parameters()
     run.__name__ = program
-    run.__doc__ = f"{program} -R both ways: figures, and memory at both ends"
+    options = "".join(f"; {o}" for o in SIW_OPTIONS.get(program, ()))
+    run.__doc__ = f"{program} -R both ways{options}: figures, and memory at both ends"
     return run
 
 
