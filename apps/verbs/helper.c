@@ -27,7 +27,16 @@
 static atomic_uint_fast64_t seen; /**< polls of the program */
 static atomic_uint kicked;        /**< the futex on which the helper waits between two looks */
 
+/** Alarms of the last poll that were no work; under the engine's lock. */
+static unsigned int no_work;
+
 static _Thread_local bool is_me;
+
+void
+wv_helper_no_work(void)
+{
+	no_work++;
+}
 
 bool
 wv_helper_is_me(void)
@@ -87,8 +96,9 @@ helper_spins(struct helper_judge *j, uint64_t now_ns)
 	if (now_ns - j->at_ns < HELPER_JUDGE_NS)
 		return j->spins;
 	used_ns = helper_program_ns();
-	/* A program that spins may have to share its processor. */
-	j->spins = used_ns - j->program_ns > (now_ns - j->at_ns) / 16;
+	/* A program that spins may have to share its processor. The two clocks are read one after
+	 * the other, so that the time of a program that sleeps may go back. */
+	j->spins = (int64_t)(used_ns - j->program_ns) > (int64_t)((now_ns - j->at_ns) / 16);
 	j->program_ns = used_ns;
 	j->at_ns = now_ns;
 	return j->spins;
@@ -132,7 +142,8 @@ helper_take_over(bool announced, unsigned int ncpus, const struct wv_helper_hook
 			continue;
 		}
 		wv_lock();
-		n = wv_poll_locked();
+		no_work = 0;
+		n = wv_poll_locked() - (int)no_work;
 		now_ns = wv_now_ns();
 		count = atomic_load_explicit(&seen, memory_order_relaxed);
 		alone = count == last;

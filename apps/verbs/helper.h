@@ -27,6 +27,11 @@ struct wv_helper_hooks {
 void wv_helper_run(unsigned int ncpus, const struct wv_helper_hooks *hooks);
 /** Whether the calling thread is the helper: what it does is no sign of the program. */
 bool wv_helper_is_me(void);
+/**
+ * The alarm that runs is no sign of traffic: it does not keep the helper awake. Under the engine's
+ * lock.
+ */
+void wv_helper_no_work(void);
 /** The program polls the worker now. */
 void wv_helper_seen(void);
 /** The program polls no longer: take over. */

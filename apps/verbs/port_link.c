@@ -5,6 +5,7 @@
 
 #include "async.h"
 #include "engine.h"
+#include "helper.h"
 #include "portd.h"
 #include "qp.h"
 #include "ucm.h"
@@ -24,6 +25,8 @@ link_look(void *arg)
 	(void)weft_port_stats(wv_engine.port, &st);
 	wv_portd_sweep();
 	now = !wv_portd_gone() && st.link_up && !st.removed;
+	if (now == up)
+		wv_helper_no_work();
 	if (now != up && (now || ever))
 		wv_async_port(now ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
 	if (!now && up && !st.link_returns)

@@ -65,37 +65,39 @@ def ipv6(build):
 
 
 def cpu_s(e):
-    """The processor time of an end's process so far."""
-    with open(f"/proc/{e.p.pid}/stat", encoding="ascii") as f:
-        part = f.read().rsplit(")", 1)[1].split()
-    return (int(part[11]) + int(part[12])) / os.sysconf("SC_CLK_TCK")
+    """The processor time of an end's threads so far."""
+    ns = 0
+    for task in os.listdir(f"/proc/{e.p.pid}/task"):
+        with open(f"/proc/{e.p.pid}/task/{task}/schedstat", encoding="ascii") as f:
+            ns += int(f.read().split()[0])
+    return ns / 1e9
 
 
 def idle(build):
-    """What waits sleeps: a listener, and both ends of a connection without traffic, use less than a twentieth of a processor"""
+    """What waits sleeps: a listener, and both ends of a connection without traffic, use less than 1.5 % of a processor"""
     rig.need("rping")
     program = os.path.join(os.path.abspath(build), "test/interop/verbs/verbs_objects")
     if not os.path.exists(program):
         raise rig.Skip("not built")
     with rig.Rig(build) as r:
         s = r.server(["rping", "-s", "-P", "-a", SERVER])
-        share(s)
+        share(r, s)
     with rig.Rig(build) as r:
         s = r.server([program, "wait-server", SERVER])
         c = r.client([program, "wait-client", SERVER])
         rig.until(lambda: "waits" in s.out and "waits" in c.out, s, c)
-        share(s, c)
+        share(r, s, c)
 
 
-def share(*ends):
-    """Their parts of a processor, in WAIT_S. Processor time does not depend on what else runs."""
+def share(r, *ends):
+    """Their parts of a processor, in WAIT_S. Processor time depends little on what else runs; with AddressSanitizer it is more."""
     time.sleep(1)
     before, start = [cpu_s(e) for e in ends], time.monotonic()
     time.sleep(WAIT_S)
     took = time.monotonic() - start
     used = [(cpu_s(e) - b) / took for e, b in zip(ends, before)]
     print(f"# part of a processor: {', '.join(f'{u:.4f}' for u in used)}")
-    check(all(u < 0.05 for u in used), f"parts of a processor: {used}", *ends)
+    check(all(u < (0.05 if r.env else 0.015) for u in used), f"parts of a processor: {used}", *ends)
 
 
 if __name__ == "__main__":
