@@ -1967,7 +1967,7 @@ main(int argc, char **argv)
 		return device_removed();
 	if (strcmp(argv[1], "leave-open") == 0)
 		return leave_open();
-	printf("1..32\n");
+	printf("1..33\n");
 	case_write_read();
 	case_depths();
 	case_atomics();
@@ -2000,5 +2000,6 @@ main(int argc, char **argv)
 	case_async();
 	case_options();
 	case_backlog();
+	case_absent();
 	return 0;
 }

@@ -95,6 +95,7 @@ void case_flushed(void);
 void case_async(void);
 void case_options(void);
 void case_backlog(void);
+void case_absent(void);
 /** The ends of a connection that say so when they wait, and then wait for ever. */
 int wait_idle(const char *end);
 /** The device is removed, when a line on the standard output has asked for it. Its exit status. */

@@ -259,6 +259,25 @@ case_backlog(void)
 	done("a backlog: so many requests wait, the others are rejected");
 }
 
+/** A host that is not there: the address has a network, so what tells is the connection. */
+void
+case_absent(void)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(7199)};
+	struct rdma_conn_param cp = {.responder_resources = 1, .initiator_depth = 1};
+	struct ibv_qp_init_attr attr = plain();
+	struct rdma_cm_id *id;
+
+	MUST(inet_pton(AF_INET, "10.9.0.77", &a.sin_addr) == 1);
+	MUST(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP) == 0);
+	MUST(rdma_resolve_addr(id, NULL, (struct sockaddr *)&a, 2000) == 0);
+	MUST(rdma_resolve_route(id, 2000) == 0 && rdma_create_qp(id, NULL, &attr) == 0);
+	MUST(rdma_connect(id, &cp) == -1);
+	MUST(id->event->event == RDMA_CM_EVENT_UNREACHABLE && id->event->status < 0);
+	rdma_destroy_ep(id);
+	done("a host that is not there is unreachable");
+}
+
 /* ---- A connection that waits ---- */
 
 int
