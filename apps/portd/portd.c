@@ -165,6 +165,7 @@ struct daemon {
 	struct portd_switch sw;
 	struct portd_table *table;
 	struct rte_mempool *pool;
+	struct portd_memifs *memifs;
 	struct portd_memif *memif[PORTD_PROCS];
 	struct portd_answer common;
 	uint16_t port_id;
@@ -173,10 +174,10 @@ struct daemon {
 };
 
 static int
-daemon_attach(void *arg, uint32_t proc, struct portd_answer *a)
+daemon_attach(void *arg, uint32_t proc, pid_t pid, struct portd_answer *a)
 {
 	struct daemon *d = arg;
-	int rc = portd_memif_open(proc, d->sw.mtu_bytes, d->pool, &d->memif[proc]);
+	int rc = portd_memif_open(d->memifs, proc, pid, d->pool, &d->memif[proc]);
 
 	if (rc == 0)
 		rc = portd_forward_add(d->shown.forward, proc, portd_memif_port_id(d->memif[proc]));
@@ -302,6 +303,8 @@ daemon_up(struct daemon *d, struct args *a)
 	if (rc == 0)
 		rc = weft_netif_pool_create("weft-portd", PORTD_MBUFS, d->sw.mtu_bytes,
 		                            SOCKET_ID_ANY, &d->pool);
+	if (rc == 0)
+		rc = portd_memifs_create(PORTD_PROCS, d->sw.mtu_bytes, &d->memifs);
 	if (rc == 0) {
 		const struct portd_forward_attr fa = {.sw = &d->sw,
 		                                      .worker = d->stack.workers[0],
@@ -337,6 +340,7 @@ daemon_down(struct daemon *d)
 {
 	portd_forward_destroy(d->shown.forward);
 	portd_control_destroy(d->shown.control);
+	portd_memifs_destroy(d->memifs);
 	/* The device's rings may have frames of the pool, which ends with EAL. */
 	stack_down(&d->stack);
 	portd_table_destroy(d->table);

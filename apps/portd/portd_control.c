@@ -78,16 +78,24 @@ control_name(pid_t pid, char name[16])
 	close(fd);
 }
 
+static pid_t
+control_pid(int fd)
+{
+	struct ucred peer = {0};
+	socklen_t len = sizeof(peer);
+
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 ? peer.pid : 0;
+}
+
+/** x NULL: it is gone. */
 static void
 control_set(struct portd_control *c, uint32_t proc, const struct conn *x)
 {
 	struct proc p = {.here = x != NULL};
-	struct ucred peer = {0};
-	socklen_t len = sizeof(peer);
 
-	if (x != NULL && getsockopt(x->fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0) {
-		p.info.pid = peer.pid;
-		control_name(peer.pid, p.info.name);
+	if (x != NULL) {
+		p.info.pid = control_pid(x->fd);
+		control_name(p.info.pid, p.info.name);
 	}
 	pthread_mutex_lock(&c->lock);
 	c->proc[proc] = p;
@@ -111,7 +119,7 @@ control_hello(struct portd_control *c, struct conn *x, uint64_t now_ns, struct p
 		count(&c->counts.refused_full);
 		return rc;
 	}
-	rc = c->attr.ops->attach(c->attr.arg, proc, a);
+	rc = c->attr.ops->attach(c->attr.arg, proc, control_pid(x->fd), a);
 	if (rc != 0) {
 		count(&c->counts.failed);
 		portd_table_leave(c->attr.table, proc, now_ns);

@@ -2,26 +2,38 @@
 #ifndef PORTD_MEMIF_H
 #define PORTD_MEMIF_H
 
-/** @file The net_memif of a process: made when it comes, removed when it goes. Control thread. */
+/**
+ * @file The net_memifs of processes. Each is made when its process comes, and removed when it goes.
+ * Control thread; creation and destruction are on the set-up thread.
+ */
 
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "portd_proto.h"
 
 struct portd_memif;
+struct portd_memifs;
 struct rte_mempool;
 
+/** The socket of all net_memifs, with a name that was not used before. max_procs: the most of them.
+ * -EIO (one log line), -ENOMEM. */
+int portd_memifs_create(uint32_t max_procs, uint16_t mtu_bytes, struct portd_memifs **out);
+/** All net_memifs are closed. NULL is allowed. */
+void portd_memifs_destroy(struct portd_memifs *all);
+
 /**
- * Makes the server's end, with a name and a secret that were not used before, for one client.
- * `pool` is for what it receives. -EIO (one log line), -ENOMEM.
+ * Makes the server's end for process `proc`, with a secret that was not used before. pid: whose
+ * connection is ended by portd_memif_close(). `pool` is for what it receives. -EIO (one log line),
+ * -ENOMEM.
  */
-int portd_memif_open(uint32_t proc, uint16_t mtu_bytes, struct rte_mempool *pool,
+int portd_memif_open(struct portd_memifs *all, uint32_t proc, pid_t pid, struct rte_mempool *pool,
                      struct portd_memif **out);
 uint16_t portd_memif_port_id(const struct portd_memif *m);
 /** Writes what the process needs to join. */
 void portd_memif_say(const struct portd_memif *m, struct portd_answer *a);
-/** Ends the process' connection, and removes the device. Takes some 50 ms, at most half a second.
- * The polling thread does not use the device any more. NULL is allowed. */
+/** Ends the process' connection, and removes the device. Takes some 50 ms, at most a second. The
+ * polling thread does not use the device any more. NULL is allowed. */
 void portd_memif_close(struct portd_memif *m);
 
 #endif /* PORTD_MEMIF_H */

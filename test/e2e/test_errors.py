@@ -512,7 +512,7 @@ def test_usage():
 
 def test_options():
     """An unknown option, or one without its value: each program reports it in one line of its own that helps."""
-    for prog in ("weft-cp", "weft-target", "weft-perf", "weft-ping", "weft-console", "weft-doctor"):
+    for prog in ("weft-cp", "weft-target", "weft-perf", "weft-ping", "weft-console", "weft-doctor", "weft-portd"):
         for args, why in ((["--no-such-option"], "--no-such-option: unknown option"), (["--no-such=5"], "--no-such: unknown option"),
                           (["-Z"], "-Z: unknown option"), (["--help=1"], "--help takes no value"), (["--config"], "--config needs a value"),
                           (["--vers", "-Zh"], None)):

@@ -1,0 +1,216 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""weft-portd as a program: its options, its end, its telemetry, and processes that mean no good.
+
+Programs over it are tested in test/interop/verbs. test_portd.py BUILD [CASE...]
+"""
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import time
+
+from test_visible import Telemetry
+from weft_e2e import PROCS, app, main, memif, path, run
+
+MAGIC, VERSION, ANSWER = 0x64707477, 1, 200
+HELLO, CLAIM, RELEASE, MORE = 1, 2, 3, 4
+DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/visibility.md")
+
+
+class Daemon:
+    """A weft-portd that is ready."""
+
+    def __init__(self, name, *options):
+        self.socket, self.wire, conf = path(f"{name}.ctl"), path(f"{name}.wire"), path(f"{name}.ini")
+        with open(conf, "w", encoding="utf-8") as f:
+            f.write(f"[weft]\ntelemetry = yes\n[port p0]\ndev = {memif(0, 'server', self.wire)}\naddress = 10.0.0.1/24\n"
+                    "address6 = fd00::1/64\n")
+        self.p = subprocess.Popen([app("weft-portd"), "--config", conf, "--socket", self.socket, "--json", *options],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        PROCS.append(self.p)
+        line = ""
+        while "ready: " not in line:
+            line = self.p.stderr.readline()
+            assert line, "weft-portd ended"
+
+    def end(self):
+        """Let it end; returns its counters."""
+        self.p.send_signal(signal.SIGTERM)
+        out, err = self.p.communicate(timeout=20)
+        assert self.p.returncode == 0, (self.p.returncode, err)
+        assert not os.path.exists(self.socket)
+        return json.loads(out)
+
+    def fds(self):
+        """Open descriptors, when those of processes that have left are closed."""
+        return len(os.listdir(f"/proc/{self.p.pid}/fd"))
+
+
+class Process:
+    """A process that speaks by hand."""
+
+    def __init__(self, d, hello=True):
+        self.s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.s.settimeout(20)
+        self.s.connect(d.socket)
+        self.seq = 0
+        self.hello = self.ask(HELLO) if hello else None
+
+    def send(self, kind, port=0, **other):
+        """Send a request."""
+        self.seq += 1
+        head = {"magic": MAGIC, "version": VERSION, "kind": kind, "bytes": 24, **other}
+        self.s.send(struct.pack("=IHHIIH6x", head["magic"], head["version"], head["kind"], head["bytes"], self.seq, port))
+
+    def ask(self, kind, port=0):
+        """Send a request; returns its status and the first port."""
+        self.send(kind, port)
+        a = self.s.recv(4096)
+        assert len(a) == ANSWER, "the conversation was ended"
+        return struct.unpack_from("=iH", a, 16)
+
+    def ended(self):
+        """Whether the daemon has closed the socket."""
+        try:
+            return self.s.recv(4096) == b""
+        except ConnectionResetError:
+            return True
+
+
+def until(fn, seconds=20):
+    """Wait until fn() is true."""
+    end = time.monotonic() + seconds
+    while not fn():
+        assert time.monotonic() < end, "not in time"
+        time.sleep(0.02)
+
+
+def test_options():
+    """Wrong command lines and starts that fail: one line each."""
+    dev = ["--dev", memif(0, "server", path("o.wire")), "--address", "10.0.0.1/24"]
+    for args, rc_is, word in (([], 2, "--config"), (["--dev", "net_null0"], 2, "--address"), ([*dev, "more"], 2, "'more'"),
+                              ([*dev, "--max-processes", "65"], 2, "--max-processes"), ([*dev, "--max-blocks", "0"], 2, "--max-blocks"),
+                              ([*dev, "--max-claims", "x"], 2, "--max-claims"), ([*dev, "--mtu", "20000"], 1, "up to 9600"),
+                              ([*dev, "--group", "no-such-group"], 1, "no group"), ([*dev, "--socket", "/" + "x" * 200], 1, "octets"),
+                              ([*dev, "--socket", "/nonexistent/a/b"], 1, "No such file")):
+        rc, out, err = run([app("weft-portd"), *args])
+        assert rc == rc_is and out == "", (args, rc, out, err)
+        assert err.startswith("weft-portd: ") and word in err and err.count("\n") == 1, (args, err)
+    two = path("two.ini")
+    with open(two, "w", encoding="utf-8") as f:
+        f.write("".join(f"[port p{i}]\ndev = net_null{i}\naddress = 10.0.{i}.1/24\n" for i in range(2)))
+    rc, _, err = run([app("weft-portd"), "--config", two])
+    assert rc == 1 and "owns one" in err, err
+    plain = path("plain")
+    with open(plain, "w", encoding="utf-8") as f:
+        f.write("precious")
+    rc, _, err = run([app("weft-portd"), *dev, "--socket", plain])
+    assert rc == 1 and "File exists" in err and os.path.getsize(plain) == 8, err
+    rc, out, err = run([app("weft-portd"), "--help"])
+    assert rc == 0 and err == "" and max(map(len, out.splitlines())) <= 80, out
+    for o in ("--config", "--dev", "--address", "--mtu", "--socket", "--group", "--max-processes", "--max-claims", "--max-blocks", "--json",
+              "-q,", "-h,", "--version"):
+        assert f"  {o}" in out, f"--help has no {o}"
+    assert run([app("weft-portd"), "--version"])[1].startswith("weft-portd ")
+
+
+def test_one_daemon():
+    """A socket has one daemon; that of a killed one is taken over."""
+    d = Daemon("one")
+    rc, _, err = run([app("weft-portd"), "--dev", memif(0, "server", path("one2.wire")), "--address", "10.0.0.1/24", "--socket", d.socket])
+    assert rc == 1 and "another weft-portd has this socket" in err and err.count("\n") == 1, err
+    d.p.kill()
+    d.p.wait()
+    assert os.path.exists(d.socket)
+    d = Daemon("one")
+    assert Process(d).hello[0] == 0
+    d.end()
+
+
+def test_answers():
+    """The daemon itself resets connections to ports that no process has."""
+    d = Daemon("ans")
+    for host in "10.0.0.1", "fd00::1":
+        at = time.monotonic()
+        rc, _, err = run([app("weft-ping"), "-c", "-C", "1", "-a", host, "-p", "999", "--dev", memif(1, "client", d.wire),
+                          "--address", "10.0.0.2/24,fd00::2/64"])
+        assert rc == 1 and "no server listens there" in err and time.monotonic() - at < 8, (rc, err, time.monotonic() - at)
+    d.end()
+
+
+def test_telemetry():
+    """Each command is described, refuses surplus parameters, and tells of processes."""
+    d = Daemon("tel", "--max-processes", "2")
+    p = Process(d)
+    assert p.ask(CLAIM, 7174)[0] == 0
+    tel = Telemetry(d.p.pid)
+    with open(DOCS, encoding="utf-8") as f:
+        docs = f.read()
+    ours = [c for c in tel.ask("/") if c.startswith("/weft/portd")]
+    assert len(ours) == 3, ours
+    for c in ours:
+        assert f"`{c}" in docs, c
+        assert list(tel.ask(c + ",9,9")) == ["error"], c
+    stats = tel.ask("/weft/portd/stats")
+    assert (stats["processes"], stats["claims"], stats["max_processes"]) == (1, 1, 2), stats
+    assert tel.ask("/weft/portd/processes") == {"0": f"{os.getpid()} {open('/proc/self/comm', encoding='ascii').read().strip()}"}
+    one = tel.ask("/weft/portd/process,0")
+    assert one["pid"] == os.getpid() and one["in_full"] == 0 and one["dropped_port"] == 0, one
+    assert list(tel.ask("/weft/portd/process,1")) == ["error"]
+    for key in [*stats, *one]:
+        assert key.split("_")[0] in docs, key
+    p.s.close()
+    assert d.end()["left"] == 1
+
+
+def test_coming_and_going():
+    """Processes that come and go, most of them killed, leave nothing."""
+    d = Daemon("cg")
+    stays = Process(d)
+    assert stays.ask(CLAIM, 7174)[0] == 0
+    before = None
+    for i in range(40):
+        pid = os.fork()
+        if pid == 0:
+            try:
+                Process(d).ask(CLAIM, 20000 + i)
+            finally:
+                os.kill(os.getpid(), signal.SIGKILL)
+        os.waitpid(pid, 0)
+        if i == 2:
+            time.sleep(0.5)
+            before = d.fds()
+    assert stays.ask(CLAIM, 20039)[0] == 0
+    until(lambda: d.fds() <= before)
+    got = d.end()
+    assert got["came"] == 41 and got["left"] == 41 and got["failed"] == 0, got
+
+
+def test_hostile():
+    """Processes that break the protocol, in turn with one that does not."""
+    d = Daemon("bad", "--max-processes", "4")
+    good = Process(d)
+    for k, wrong in enumerate(({"magic": 1}, {"version": 2}, {"kind": 9}, {"bytes": 25}, {"kind": HELLO})):
+        p = Process(d)
+        assert p.hello[0] == 0
+        p.send(**{"kind": CLAIM, **wrong})
+        assert p.ended(), wrong
+        p.s.close()
+        assert good.ask(CLAIM, 7000 + k)[0] == 0
+    p = Process(d, hello=False)
+    p.s.send(os.urandom(60000))
+    assert p.ended()
+    # More processes than it takes; a port of another one.
+    rest = [Process(d) for _ in range(3)]
+    assert Process(d).hello[0] == -16
+    assert rest[0].ask(CLAIM, 7000)[0] == -98
+    assert rest[0].ask(RELEASE, 7000)[0] == -2
+    got = d.end()
+    assert got["bad"] == 6 and got["refused_full"] == 1, got
+
+
+if __name__ == "__main__":
+    main([v for k, v in list(globals().items()) if k.startswith("test_")])
