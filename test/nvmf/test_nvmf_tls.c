@@ -124,6 +124,31 @@ until_end(struct th_q *q, uint64_t max_ns)
 	th_pump(q);
 }
 
+/** The end of the last record waits for TCP, and nothing is sent behind it: answers that are about
+ * as long as the first congestion window. */
+static void
+test_last_record(void)
+{
+	start(WEFT_NVMF_TCP_TLS_REQUIRED, BOTH, KEY32, NULL);
+	both_queues(KEY32, WEFT_NVMF_PSK_RFC8446, 0);
+	CHECK_EQ(th_do(&io, th_rw(WEFT_NVMF_IO_WRITE, 0, 65536), out, 65536), 0);
+	for (uint32_t n = 8192; n <= 49152; n += 512) {
+		close_q(&io);
+		while (stats().conns > 1)
+			th_step(&h);
+		memset(&io, 0, sizeof(io));
+		io.no_flow = true;
+		tls_client_open_key(&itls, KEY32, WEFT_NVMF_PSK_RFC8446, 0, NV_HOST, NV_SUBSYS);
+		io.tls = &itls;
+		th_queue(&h, &io, 1, admin.cntlid);
+		memset(in, 0, n);
+		CHECK_EQ(th_do(&io, th_rw(WEFT_NVMF_IO_READ, 0, n), in, n), 0);
+		CHECK_MEM(in, out, n);
+		CHECK_EQ(io.successes, 1);
+	}
+	end();
+}
+
 /** What a host is told that begins like that. */
 static void
 refused(struct th_q *q, const char *why, int alert)
@@ -435,7 +460,11 @@ test_updates(void)
 		                                     : SSL_KEY_UPDATE_NOT_REQUESTED) == 1);
 		lengths();
 	}
-	CHECK_EQ(stats().tls_updates_in, 10);
+	for (unsigned int i = 0; i < 2 * NVMF_TLS_UPDATES_MAX; i++) {
+		CHECK(SSL_key_update(itls.ssl, SSL_KEY_UPDATE_NOT_REQUESTED) == 1);
+		CHECK_EQ(th_do(&io, th_rw(WEFT_NVMF_IO_READ, 0, 512), in, 512), 0);
+	}
+	CHECK_EQ(stats().tls_updates_in, 10 + 2 * NVMF_TLS_UPDATES_MAX);
 	/* its own, and answers */
 	CHECK(itls.updates >= 10 * 1000448 / 131072);
 	CHECK_EQ(stats().tls_updates_out, itls.updates + atls.updates);
@@ -449,7 +478,7 @@ test_updates(void)
 	until_end(&io, 5 * S_NS);
 	CHECK(io.p.ended);
 	CHECK(strstr(h.why, "too many KeyUpdates") != NULL);
-	CHECK(stats().tls_updates_in <= 10 + NVMF_TLS_UPDATES_MAX + 1);
+	CHECK(stats().tls_updates_in <= 10 + 3 * NVMF_TLS_UPDATES_MAX + 1);
 	CHECK_EQ(stats().tls_faults, 1);
 	h.attr.key_bytes = 0;
 	end();
@@ -624,7 +653,8 @@ WEFT_TEST_MAIN({"keys, derivations, identities, and data", test_keys},
                {"with TLS, without it, and either", test_modes},
                {"segments of every length", test_cuts},
                {"octets that are no TLS end their connection", test_garbage},
-               {"a damaged record", test_damaged}, {"KeyUpdates", test_updates},
+               {"a damaged record", test_damaged},
+               {"the last record comes whole", test_last_record}, {"KeyUpdates", test_updates},
                {"places and time of handshakes", test_places},
                {"hosts that stop are reset", test_stalls},
                {"ends of sessions and of keys", test_ends},
