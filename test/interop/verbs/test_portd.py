@@ -3,8 +3,11 @@
 """Several processes on one address, by weft-portd: test_portd.py BUILD [CASE...]. TAP.
 
 On each of two sides a weft-portd owns one end of a net_memif. Programs of a side share its address.
+
+The environment: WEFT_TEST_SEED (1) and WEFT_TEST_DRAWS (20), of `draws`.
 """
 import os
+import random
 import re
 import shutil
 import signal
@@ -169,6 +172,38 @@ def killed(build):
             goes_on(e)
 
 
+def draws(build):
+    """kill -9 of either end at any time, through one pair of daemons; then all is as before"""
+    rig.need("rping")
+    seed = int(os.environ.get("WEFT_TEST_SEED", "1"))
+    n = int(os.environ.get("WEFT_TEST_DRAWS", "20"))
+    draw = random.Random(seed)
+    with Sides(build) as r:
+        _, others = r.pinging(port=7700)
+        for k in range(n):
+            port = str(draw.choice((7701, 7702)))
+            s = r.start("server", ["rping", "-s", "-p", port, *PINGS])
+            if draw.random() < 0.7:
+                time.sleep(draw.uniform(0.1, 0.6))
+            c = r.start("client", ["stdbuf", "-oL", "rping", "-c", "-a", SERVER, "-p", port, *PINGS])
+            if draw.random() < 0.5:
+                end = time.monotonic() + 20
+                while "ping data" not in c.out and c.p.poll() is None and time.monotonic() < end:
+                    time.sleep(0.01)
+            time.sleep(draw.uniform(0, 0.6))
+            dead, other = draw.choice(((s, c), (c, s)))
+            talked = "ping data" in c.out
+            dead.kill()
+            if other is s and not talked:
+                other.kill()  # it may not have had a connection yet, and serves the next client
+            check(other.wait(40) is not None, f"draw {k} of seed {seed}", other)
+            check("Address already in use" not in s.err, f"draw {k} of seed {seed}", s)
+        goes_on(others)
+        for e in r.daemon.values():
+            check(e.p.poll() is None, e)
+        pair(r, ["rping", "-s", "-V", "-C", "5", "-p", "7701"], ["rping", "-c", "-V", "-C", "5", "-p", "7701", "-a", SERVER], 7701)
+
+
 def daemon_killed(build):
     """The daemon is killed: programs on its side are told at once, with a line, and end; so do their peers"""
     for sig in signal.SIGKILL, signal.SIGTERM:
@@ -304,4 +339,4 @@ if __name__ == "__main__":
     if shutil.which("rping") is None:
         print("1..0 # SKIP rdmacm-utils is not installed")
         sys.exit(0)
-    rig.main([pings, perftests, each_other, in_use, killed, daemon_killed, many, jobs, mpi, idle, refused])
+    rig.main([pings, perftests, each_other, in_use, killed, draws, daemon_killed, many, jobs, mpi, idle, refused])
