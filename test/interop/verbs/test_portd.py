@@ -26,6 +26,7 @@ from rig import SERVER, CLIENT, check  # noqa: E402
 from test_perftest import rows  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+SERVER6, CLIENT6 = "fd00:9::1", "fd00:9::2"
 PINGS = ["-v", "-V", "-C", "100000000"]
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -45,7 +46,7 @@ class Sides(rig.Rig):
     def up(self, role, options=()):
         """Start the daemon of a side, and wait until it takes processes."""
         dev = f"net_memif0,role={role},id=0,socket={self.path('wire')},socket-abstract=no"
-        address = (SERVER if role == "server" else CLIENT) + "/24"
+        address = f"{SERVER}/24,{SERVER6}/64" if role == "server" else f"{CLIENT}/24,{CLIENT6}/64"
         e = rig.End([self.program, "--dev", dev, "--address", address, "--socket", self.path(role), *options])
         self.ends.append(e)
         rig.until(lambda: "ready" in e.out + e.err, e)
@@ -94,11 +95,13 @@ def pair(r, server, client, port, rc=(0, 0), sides=("server", "client")):
 
 
 def pings(build):
-    """rping from one side to the other, both ways, with its data verified"""
+    """rping from one side to the other, both ways and over both families, with its data verified"""
     rig.need("rping")
     with Sides(build) as r:
-        for sides, to in ((("server", "client"), SERVER), (("client", "server"), CLIENT)):
-            _, c = pair(r, ["rping", "-s", "-V", "-C", "20"], ["rping", "-c", "-v", "-V", "-C", "20", "-a", to], 7174, sides=sides)
+        for sides, to in ((("server", "client"), SERVER), (("client", "server"), CLIENT), (("server", "client"), SERVER6),
+                          (("client", "server"), CLIENT6), (("server", "server"), SERVER6)):
+            argv = ["-V", "-C", "20", "-a", to]
+            _, c = pair(r, ["rping", "-s", *argv], ["rping", "-c", "-v", *argv], 7174, sides=sides)
             check(len(re.findall(r"^ping data", c.out, re.M)) == 20, c)
 
 
