@@ -10,6 +10,11 @@
  * exchange. The helper that makes the stack non-empty writes to the eventfd. This wakes a worker
  * that sleeps, and costs a worker that polls one load per poll. Each stack taken stands for one
  * write, so the worker knows how many writes it has still to read from the eventfd.
+ *
+ * Helpers on demand: the worker counts its jobs, and asks the spawner (worker_spawn.c) when there
+ * are fewer threads than jobs. A thread that is told to end counts itself out first and then looks
+ * for a job once more; the worker submits first and then looks at the count. So either the thread
+ * finds the job, or the worker finds that a thread is missing.
  */
 
 #include <pthread.h>
@@ -24,60 +29,10 @@
 
 #include <rte_ring.h>
 
-#include "weft_base.h"
-#include <weft/exec.h>
-#include "weft_handle.h"
+#include "worker_exec.h"
 
 #define EXEC_DEPTH       1024
 #define EXEC_MAX_THREADS 64
-
-/* Bits of an executor's gate. No other kind of handle uses them. */
-#define EXEC_OPEN    0x40000000u /**< the executor accepts jobs */
-#define EXEC_THREADS 0x20000000u /**< helper threads run the jobs */
-
-struct weft_exec {
-	struct weft_handle h;
-	/* used by the worker's thread alone */
-	struct rte_ring *down;
-	unsigned int pending; /**< jobs submitted whose done() has not run */
-	int64_t owed;         /**< stacks taken minus eventfd writes read */
-	int fd;
-	unsigned int nthreads;
-
-	/* shared with the helpers */
-	sem_t work __rte_cache_aligned;
-	struct weft_job *_Atomic up __rte_cache_aligned; /**< finished jobs, newest first */
-	pthread_t thread[];
-};
-
-/** The CPU set of the program at its start. EAL pins the polling thread to one CPU later, and a
- * helper thread must not inherit that. */
-static cpu_set_t exec_cpus;
-static bool exec_cpus_known;
-
-static void __attribute__((constructor)) exec_note_cpus(void)
-{
-	exec_cpus_known = sched_getaffinity(0, sizeof(exec_cpus), &exec_cpus) == 0;
-}
-
-static void
-exec_finished(struct weft_exec *e, struct weft_job *j)
-{
-	struct weft_job *head = atomic_load_explicit(&e->up, memory_order_relaxed);
-
-	do {
-		j->next = head;
-	} while (!atomic_compare_exchange_weak_explicit(&e->up, &head, j, memory_order_release,
-	                                                memory_order_relaxed));
-	/* j belongs to the worker from here on. head is compared only, not dereferenced. */
-	if (head == NULL) {
-		ssize_t n;
-
-		do {
-			n = eventfd_write(e->fd, 1);
-		} while (n < 0 && errno == EINTR);
-	}
-}
 
 static void *
 exec_main(void *arg)
@@ -102,31 +57,13 @@ exec_main(void *arg)
 static int
 exec_start(struct weft_exec *e, unsigned int threads)
 {
-	pthread_attr_t attr;
-	sigset_t old;
 	int r = 0;
 
-	if (pthread_attr_init(&attr) != 0)
-		return -ENOMEM;
-	if (exec_cpus_known)
-		pthread_attr_setaffinity_np(&attr, sizeof(exec_cpus), &exec_cpus);
-	weft_block_signals(&old);
 	while (e->nthreads < threads && r == 0) {
-		r = pthread_create(&e->thread[e->nthreads], &attr, exec_main, e);
-		if (r == EINVAL && exec_cpus_known) {
-			/* The CPU set has shrunk since the program started: do not set it. */
-			exec_cpus_known = false;
-			pthread_attr_destroy(&attr);
-			pthread_attr_init(&attr);
-			r = 0;
-			continue;
-		}
-		if (r == 0)
-			pthread_setname_np(e->thread[e->nthreads++], "weft-exec");
+		r = exec_thread(&e->thread[e->nthreads], "weft-exec", true, exec_main, e);
+		e->nthreads += r == 0;
 	}
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	pthread_attr_destroy(&attr);
-	return -r;
+	return r;
 }
 
 /** Stop and join the helpers. done() of finished jobs has not run yet. */
@@ -134,6 +71,8 @@ static void
 exec_stop(struct weft_exec *e)
 {
 	atomic_fetch_and_explicit(WEFT_ATOMIC_REF(e->h.gate), ~EXEC_OPEN, memory_order_release);
+	if (e->most > 0)
+		exec_spawn_end(e);
 	for (unsigned int i = 0; i < e->nthreads; i++)
 		sem_post(&e->work);
 	for (unsigned int i = 0; i < e->nthreads; i++)
@@ -150,15 +89,14 @@ exec_free(struct weft_exec *e)
 	weft_handle_free(&e->h, sizeof(e->h));
 }
 
-int
-weft_exec_create(unsigned int threads, struct weft_exec **out)
+/** `threads` that begin now, or up to `most` on demand. */
+static int
+exec_create(unsigned int threads, unsigned int most, struct weft_exec **out)
 {
 	struct weft_exec *e;
 	ssize_t ring_bytes = rte_ring_get_memsize(EXEC_DEPTH * 2);
 	int r;
 
-	if (threads > EXEC_MAX_THREADS || out == NULL)
-		return -EINVAL;
 	if (posix_memalign((void **)&e, RTE_CACHE_LINE_SIZE,
 	                   sizeof(*e) + threads * sizeof(e->thread[0])) != 0)
 		return -ENOMEM;
@@ -173,10 +111,12 @@ weft_exec_create(unsigned int threads, struct weft_exec **out)
 	 * others spin. */
 	rte_ring_init(e->down, "weft_exec", EXEC_DEPTH * 2, RING_F_SP_ENQ | RING_F_MC_RTS_DEQ);
 	sem_init(&e->work, 0, 0);
-	e->h.gate = EXEC_OPEN | (threads > 0 ? EXEC_THREADS : 0);
-	if (threads > 0) {
+	e->h.gate = EXEC_OPEN | (threads + most > 0 ? EXEC_THREADS : 0);
+	if (threads + most > 0) {
 		e->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 		r = e->fd < 0 ? -errno : exec_start(e, threads);
+		if (r == 0 && most > 0)
+			r = exec_spawn_begin(e, most);
 		if (r != 0) {
 			exec_stop(e);
 			exec_free(e);
@@ -186,6 +126,19 @@ weft_exec_create(unsigned int threads, struct weft_exec **out)
 	weft_handle_init(&e->h, WEFT_KIND(EXEC));
 	*out = e;
 	return 0;
+}
+
+int
+weft_exec_create(unsigned int threads, struct weft_exec **out)
+{
+	return threads > EXEC_MAX_THREADS || out == NULL ? -EINVAL : exec_create(threads, 0, out);
+}
+
+int
+weft_exec_create_on_demand(unsigned int most, struct weft_exec **out)
+{
+	return most == 0 || most > EXEC_MAX_THREADS || out == NULL ? -EINVAL
+	                                                           : exec_create(0, most, out);
 }
 
 void
@@ -201,7 +154,7 @@ weft_exec_destroy(struct weft_exec *e)
 	}
 	exec_stop(e);
 	/* The jobs that were running have finished: call their done(). */
-	if (e->nthreads > 0)
+	if (e->fd >= 0)
 		weft_exec_poll(e);
 	weft_handle_end(&e->h, WEFT_KIND(EXEC));
 	exec_free(e);
@@ -226,8 +179,10 @@ weft_exec_submit(struct weft_exec *e, struct weft_job *j)
 	if (rte_ring_enqueue(e->down, j) != 0)
 		return -EAGAIN;
 	e->pending++;
-	if (e->nthreads > 0)
+	if (e->fd >= 0)
 		sem_post(&e->work);
+	if (e->most > 0)
+		exec_spawn_ask(e);
 	return 0;
 }
 

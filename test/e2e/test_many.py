@@ -142,6 +142,13 @@ def test_first_start():
     assert one_by_one <= 4 * 2 * n // most, one_by_one
     rows = {r["name"]: r["state"] for r in t.ctl("exports")["exports"]}
     assert [k for k, v in rows.items() if v != "served"] == ["again"], rows
+    # Threads begin with the first request that needs one: of volumes without operations none has any.
+    names = []
+    for task in os.listdir(f"/proc/{t.proc.pid}/task"):
+        with open(f"/proc/{t.proc.pid}/task/{task}/comm", encoding="ascii") as f:
+            names.append(f.read().strip())
+    assert len(names) < n, sorted(names)
+    t.push(make_file("fs.src", 100000, 3), "f7")
     told = re.findall(r"export (f\d+): \S+, [^\n]*; new$", t.logged(), re.M)
     assert told == [f"f{i}" for i in range(len(told))] and told, t.logged()[:3000]
     restart(t)

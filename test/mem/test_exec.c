@@ -8,6 +8,7 @@
 #include <semaphore.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <rte_common.h>
@@ -345,6 +346,177 @@ test_gives_back(void)
 	CHECK(e == NULL);
 }
 
-WEFT_TEST_MAIN({"gives_back", test_gives_back}, {"no_threads", test_no_threads},
+/** Threads of this process. */
+static unsigned int
+threads(void)
+{
+	DIR *d = opendir("/proc/self/task");
+	unsigned int n = 0;
+
+	CHECK(d != NULL);
+	while (readdir(d) != NULL)
+		n++;
+	closedir(d);
+	return n - 2;
+}
+
+/** Poll until a job is told. */
+static void
+until_told(struct weft_exec *e, const struct job *k)
+{
+	while (__atomic_load_n(&k->told, __ATOMIC_RELAXED) == 0) {
+		CHECK(readable(weft_exec_fd(e), 5000));
+		weft_exec_poll(e);
+	}
+}
+
+/** Thousands of executors without jobs have no threads; one with jobs has as many as it may, and
+ * none some seconds later. A job that hangs does not hold up those of others, nor the next one of
+ * its own. */
+static void
+test_on_demand(void)
+{
+	enum { EXECS = 500 };
+	static struct weft_exec *e[EXECS];
+	static struct job jobs[8], other;
+	unsigned int before, most = 0;
+
+	CHECK_EQ(weft_exec_create_on_demand(1, &e[0]), 0);
+	weft_exec_destroy(e[0]);
+	before = threads(); /* with the one that begins others */
+	for (unsigned int i = 0; i < EXECS; i++)
+		CHECK_EQ(weft_exec_create_on_demand(2, &e[i]), 0);
+	CHECK_EQ(threads(), before);
+	sem_init(&gate, 0, 0);
+	at_gate = 0;
+	jobs_init(jobs, RTE_DIM(jobs), job_run_gated);
+	for (unsigned int i = 0; i < RTE_DIM(jobs); i++)
+		CHECK_EQ(weft_exec_submit(e[3], &jobs[i].j), 0);
+	while (__atomic_load_n(&at_gate, __ATOMIC_ACQUIRE) < 2)
+		usleep(100);
+	jobs_init(&other, 1, job_run);
+	CHECK_EQ(weft_exec_submit(e[4], &other.j), 0);
+	until_told(e[4], &other);
+	CHECK_EQ(__atomic_load_n(&at_gate, __ATOMIC_ACQUIRE), 2);
+	CHECK(threads() <= before + 3);
+	for (unsigned int i = 0; i < RTE_DIM(jobs); i++)
+		sem_post(&gate);
+	until_told(e[3], &jobs[RTE_DIM(jobs) - 1]);
+	while (weft_exec_pending(e[3]) > 0)
+		weft_exec_poll(e[3]);
+	while (threads() > before)
+		usleep(10000);
+	/* And again. */
+	for (unsigned int i = 0; i < EXECS; i += 50) {
+		jobs_init(&other, 1, job_run);
+		CHECK_EQ(weft_exec_submit(e[i], &other.j), 0);
+		until_told(e[i], &other);
+		most = RTE_MAX(most, threads());
+	}
+	CHECK(most > before && most <= before + EXECS / 50);
+	for (unsigned int i = 0; i < EXECS; i++)
+		weft_exec_destroy(e[i]);
+	/* They have let go of it, and end. */
+	while (threads() > before)
+		usleep(100);
+	sem_destroy(&gate);
+}
+
+/** No job is lost and none runs twice, while threads begin and end, and executors are destroyed
+ * with jobs under way. */
+static void
+test_on_demand_churn(void)
+{
+	static struct job jobs[64];
+	struct weft_exec *e;
+
+	for (unsigned int round = 0; round < 300; round++) {
+		const unsigned int n = 1 + round % RTE_DIM(jobs);
+
+		CHECK_EQ(weft_exec_create_on_demand(1 + round % 3, &e), 0);
+		jobs_init(jobs, RTE_DIM(jobs), job_run);
+		for (unsigned int i = 0; i < n; i++) {
+			jobs[i].again = i % 2 == 0 ? e : NULL;
+			CHECK_EQ(weft_exec_submit(e, &jobs[i].j), 0);
+			if (i % 5 == round % 5)
+				weft_exec_poll(e);
+		}
+		if (round % 4 != 0) {
+			while (weft_exec_pending(e) > 0) {
+				CHECK(readable(weft_exec_fd(e), 5000));
+				weft_exec_poll(e);
+			}
+			CHECK_EQ(ran, n + (n + 1) / 2);
+			CHECK_EQ(told, ran);
+		}
+		weft_exec_destroy(e);
+	}
+}
+
+/** Where no thread can be had, jobs are run all the same, in their order. */
+static void
+test_on_demand_none(void)
+{
+	static struct job jobs[20];
+	struct rlimit most, none;
+	struct weft_exec *e;
+
+	CHECK_EQ(weft_exec_create_on_demand(2, &e), 0);
+	CHECK_EQ(getrlimit(RLIMIT_AS, &most), 0);
+	none = most;
+	none.rlim_cur = 1 << 20; /* no stack for another thread */
+	jobs_init(jobs, RTE_DIM(jobs), job_run);
+	CHECK_EQ(setrlimit(RLIMIT_AS, &none), 0);
+	for (unsigned int i = 0; i < RTE_DIM(jobs); i++)
+		CHECK_EQ(weft_exec_submit(e, &jobs[i].j), 0);
+	until_told(e, &jobs[RTE_DIM(jobs) - 1]);
+	CHECK_EQ(setrlimit(RLIMIT_AS, &most), 0);
+	while (weft_exec_pending(e) > 0)
+		weft_exec_poll(e);
+	CHECK_EQ(ran, RTE_DIM(jobs));
+	for (unsigned int i = 0; i < RTE_DIM(jobs); i++) {
+		CHECK_EQ(jobs[i].ran, i + 1);
+		CHECK(pthread_equal(jobs[i].where, jobs[0].where));
+	}
+	weft_exec_destroy(e);
+}
+
+/** A child has none of its parent's threads: an executor of its own works, and one of its parent's
+ * can be destroyed. */
+static void
+test_on_demand_fork(void)
+{
+	static struct job mine, theirs;
+	struct weft_exec *e, *other;
+	int status;
+	pid_t pid;
+
+	CHECK_EQ(weft_exec_create_on_demand(2, &e), 0);
+	jobs_init(&mine, 1, job_run);
+	CHECK_EQ(weft_exec_submit(e, &mine.j), 0);
+	until_told(e, &mine);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		CHECK_EQ(weft_exec_create_on_demand(2, &other), 0);
+		jobs_init(&theirs, 1, job_run);
+		CHECK_EQ(weft_exec_submit(other, &theirs.j), 0);
+		until_told(other, &theirs);
+		weft_exec_destroy(other);
+		weft_exec_destroy(e);
+		_exit(0);
+	}
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	jobs_init(&mine, 1, job_run);
+	CHECK_EQ(weft_exec_submit(e, &mine.j), 0);
+	until_told(e, &mine);
+	weft_exec_destroy(e);
+}
+
+/* The first one: stacks of threads that have ended are used again. */
+WEFT_TEST_MAIN({"on_demand_none", test_on_demand_none}, {"on_demand", test_on_demand},
+               {"on_demand_churn", test_on_demand_churn}, {"on_demand_fork", test_on_demand_fork},
+               {"gives_back", test_gives_back}, {"no_threads", test_no_threads},
                {"one_thread", test_one_thread}, {"wakeups", test_wakeups}, {"quiet", test_quiet},
                {"many_threads", test_many_threads}, {"destroy", test_destroy})

@@ -224,6 +224,14 @@ test_weft_exec_create(void)
 	CHECK_EQ(weft_exec_create(UINT32_MAX, OUT(weft_exec)), -EINVAL);
 }
 
+static void
+test_weft_exec_create_on_demand(void)
+{
+	CHECK_EQ(weft_exec_create_on_demand(1, NULL), -EINVAL);
+	CHECK_EQ(weft_exec_create_on_demand(0, OUT(weft_exec)), -EINVAL);
+	CHECK_EQ(weft_exec_create_on_demand(65, OUT(weft_exec)), -EINVAL);
+}
+
 static struct weft_exec *inside;
 static unsigned int told;
 
@@ -447,9 +455,9 @@ WEFT_TEST_MAIN(CASE(weft_persist_option), CASE(weft_persist_open),
                CASE(weft_persist_close), CASE(weft_persist_mark), CASE(weft_persist_flush_wait),
                CASE(weft_persist_register), CASE(weft_persist_register_or_die),
                CASE(weft_persist_find), CASE(weft_persist_get), CASE(weft_exec_create),
-               CASE(weft_exec_destroy), CASE(weft_exec_submit), CASE(weft_exec_poll),
-               CASE(weft_exec_pending), CASE(weft_exec_fd), CASE(weft_hash_register),
-               CASE(weft_hash_register_or_die), CASE(weft_hash_find), CASE(weft_hash_get),
-               CASE(weft_hash_check_key), CASE(weft_hash_once), CASE(weft_hash_once_keyed),
-               CASE(weft_guard_install), CASE(weft_guard_remove), CASE(weft_guard_lost),
-               CASE(weft_guard_probe), CASE(weft_guard_stats))
+               CASE(weft_exec_create_on_demand), CASE(weft_exec_destroy), CASE(weft_exec_submit),
+               CASE(weft_exec_poll), CASE(weft_exec_pending), CASE(weft_exec_fd),
+               CASE(weft_hash_register), CASE(weft_hash_register_or_die), CASE(weft_hash_find),
+               CASE(weft_hash_get), CASE(weft_hash_check_key), CASE(weft_hash_once),
+               CASE(weft_hash_once_keyed), CASE(weft_guard_install), CASE(weft_guard_remove),
+               CASE(weft_guard_lost), CASE(weft_guard_probe), CASE(weft_guard_stats))

@@ -139,7 +139,8 @@ pmem_chan_open(struct weft_block_chan *chan)
 
 	if (c == NULL)
 		return -ENOMEM;
-	r = weft_exec_create(chan->waits ? 0 : PMEM_HELPERS, &c->exec);
+	r = chan->waits ? weft_exec_create(0, &c->exec)
+	                : weft_exec_create_on_demand(PMEM_HELPERS, &c->exec);
 	if (r != 0) {
 		free(c);
 		return r;

@@ -137,7 +137,8 @@ uring_chan_open(struct weft_block_chan *chan)
 	if (chan->waits)
 		r = weft_exec_create(0, &c->exec);
 	else
-		r = weft_exec_create(d->threads ? URING_HELPERS_NO_RING : URING_HELPERS, &c->exec);
+		r = weft_exec_create_on_demand(d->threads ? URING_HELPERS_NO_RING : URING_HELPERS,
+		                               &c->exec);
 	if (r == 0 && !d->threads && !chan->waits)
 		r = uring_ring_open(c, chan->depth, &c->ring, &chan->registered);
 	if (r == 0)

@@ -40,6 +40,13 @@ struct weft_job {
  */
 int weft_exec_create(unsigned int threads, struct weft_exec **out);
 /**
+ * The same with helper threads that begin when there are jobs for them, `most` at a time, and end
+ * some seconds after the last job. A thread of the program, which all such executors share, begins
+ * them: submitting never waits. While no thread can be had, that one runs the jobs itself. For
+ * thousands of executors of which few have jobs. -EINVAL: `most` is 0 or more than 64.
+ */
+int weft_exec_create_on_demand(unsigned int most, struct weft_exec **out);
+/**
  * Destroy an executor. Waits for running jobs. done() is called for each job that has run. Jobs
  * that have not started are dropped, and their done() is not called. Does nothing for NULL. Refused
  * when called from such a done(). Worker's thread only.
