@@ -157,9 +157,8 @@ weft_nvmf_ns_add(struct weft_nvmf_subsys *s, const struct weft_nvmf_ns_attr *att
 			atomic_store_explicit(&s->ns[attr->nsid - 1], ns, memory_order_release);
 		}
 		ns_set(ns, attr, info, lba);
-		ns->resv = resv;
 		ns->present = true;
-		nvmf_resv_show_ns(ns);
+		nvmf_resv_enter(resv, ns);
 		nvmf_ana_look(ns);
 		atomic_store_explicit(&ns->active, true, memory_order_seq_cst);
 		ns_tell(s, attr->nsid);
@@ -186,8 +185,7 @@ weft_nvmf_ns_remove(struct weft_nvmf_subsys *s, uint32_t nsid)
 	busy = ns_is_used(ns);
 	if (!busy) {
 		ns->present = false;
-		nvmf_resv_put(ns->resv);
-		ns->resv = NULL;
+		nvmf_resv_leave_ns(ns);
 	}
 	nvmf_unlock(s->target);
 	return busy ? -EAGAIN : 0;

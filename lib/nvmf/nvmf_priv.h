@@ -76,9 +76,10 @@ struct nvmf_ns {
 	struct weft_vol_info info;
 	uint64_t blocks;
 	uint32_t lba_shift;
-	bool vwc;               /**< an answered write may be lost until it is flushed */
-	_Atomic bool read_only; /**< of the configuration; changes at any time */
-	struct nvmf_resv *resv; /**< of its volume */
+	bool vwc;                       /**< an answered write may be lost until it is flushed */
+	_Atomic bool read_only;         /**< of the configuration; changes at any time */
+	struct nvmf_resv *resv;         /**< of its volume */
+	TAILQ_ENTRY(nvmf_ns) resv_link; /**< lock: while it is present */
 	struct nvmf_ana_ns ana;
 	struct nvmf_at at[WEFT_NVMF_MAX_GROUPS];
 };

@@ -10,15 +10,6 @@
 
 static_assert(NVMF_RESV_SAVED_BYTES <= WEFT_NVMF_RESV_MAX_BYTES, "what an owner has room for");
 
-/** A controller's namespace of this volume. NULL: NSID i + 1 is none. */
-static struct nvmf_ns *
-resv_ns(const struct nvmf_ctrl *c, uint32_t i, const struct nvmf_resv *r)
-{
-	struct nvmf_ns *ns = atomic_load_explicit(&c->subsys->ns[i], memory_order_acquire);
-
-	return ns != NULL && ns->present && ns->resv == r ? ns : NULL;
-}
-
 static void
 resv_set(const struct nvmf_ctrl *c, uint32_t i, const struct nvmf_resv *r)
 {
@@ -27,10 +18,12 @@ resv_set(const struct nvmf_ctrl *c, uint32_t i, const struct nvmf_resv *r)
 }
 
 void
-nvmf_resv_show_ns(const struct nvmf_ns *ns)
+nvmf_resv_enter(struct nvmf_resv *r, struct nvmf_ns *ns)
 {
 	const struct nvmf_ctrl *c;
 
+	ns->resv = r;
+	TAILQ_INSERT_TAIL(&r->ns, ns, resv_link);
 	LIST_FOREACH (c, &ns->subsys->target->ctrls, link)
 		if (c->subsys == ns->subsys)
 			resv_set(c, ns->nsid - 1, ns->resv);
@@ -89,17 +82,18 @@ resv_told(const struct nvmf_resv_told *told, const uint8_t *hostid)
 static void
 resv_show(struct weft_nvmf *t, const struct nvmf_resv *r)
 {
+	const struct nvmf_ns *ns;
 	struct nvmf_ctrl *c;
 
 	LIST_FOREACH (c, &t->ctrls, link) {
 		const uint8_t notice = c->resv == NULL ? 0 : resv_told(&r->told, c->hostid);
 
-		for (uint32_t i = 0; c->resv != NULL && i < c->subsys->max_nsid; i++) {
-			if (resv_ns(c, i, r) == NULL)
+		TAILQ_FOREACH (ns, &r->ns, resv_link) {
+			if (ns->subsys != c->subsys)
 				continue;
-			resv_set(c, i, r);
+			resv_set(c, ns->nsid - 1, r);
 			if (notice != NVMF_NOTICE_NONE)
-				resv_notice(c, i + 1, notice);
+				resv_notice(c, ns->nsid, notice);
 		}
 	}
 }
@@ -288,19 +282,23 @@ nvmf_resv_get(struct weft_nvmf *t, const struct weft_nvmf_ns_attr *attr, const u
 			return rc;
 		}
 		TAILQ_INIT(&r->waits);
+		TAILQ_INIT(&r->ns);
 		memcpy(r->uuid, uuid, sizeof(r->uuid));
 		memcpy(r->change.uuid, uuid, sizeof(r->uuid));
 		LIST_INSERT_HEAD(&t->resvs, r, link);
 	}
-	r->refs++;
 	*out = r;
 	return 0;
 }
 
 void
-nvmf_resv_put(struct nvmf_resv *r)
+nvmf_resv_leave_ns(struct nvmf_ns *ns)
 {
-	if (r == NULL || --r->refs > 0 || r->now.hosts > 0 || r->now.persist)
+	struct nvmf_resv *r = ns->resv;
+
+	ns->resv = NULL;
+	TAILQ_REMOVE(&r->ns, ns, resv_link);
+	if (!TAILQ_EMPTY(&r->ns) || r->now.hosts > 0 || r->now.persist)
 		return;
 	LIST_REMOVE(r, link);
 	free(r);

@@ -68,7 +68,7 @@ struct nvmf_group_resv {
 /** Reservations of a volume. lock, for all of it. */
 struct nvmf_resv {
 	LIST_ENTRY(nvmf_resv) link;
-	uint32_t refs; /**< namespaces */
+	TAILQ_HEAD(, nvmf_ns) ns; /**< its namespaces, of all subsystems */
 	uint8_t uuid[16];
 	struct nvmf_resv_state now;
 	/* a change that is under way */
@@ -86,15 +86,16 @@ struct nvmf_resv {
 
 /* ---- nvmf_resv.c: with the lock ---- */
 
-/** That of a volume, with one more namespace. attr: of the namespace. -EBADMSG, -ENOMEM. */
+/** That of a volume. attr: of the namespace that comes, for which nvmf_resv_enter() is called.
+ * -EBADMSG, -ENOMEM. */
 int nvmf_resv_get(struct weft_nvmf *t, const struct weft_nvmf_ns_attr *attr, const uint8_t uuid[16],
                   struct nvmf_resv **out);
-/** A namespace is gone. What is held stays as long as the target. Does nothing for NULL. */
-void nvmf_resv_put(struct nvmf_resv *r);
+/** A namespace is there: controllers see what their hosts may do with it. */
+void nvmf_resv_enter(struct nvmf_resv *r, struct nvmf_ns *ns);
+/** It is gone. What is held stays as long as the target. */
+void nvmf_resv_leave_ns(struct nvmf_ns *ns);
 /** The target ends. */
 void nvmf_resv_end(struct weft_nvmf *t);
-/** What hosts may do with a namespace, which has come. */
-void nvmf_resv_show_ns(const struct nvmf_ns *ns);
 /** A controller has come. -ENOMEM. */
 int nvmf_resv_ctrl(struct nvmf_ctrl *c);
 /** The command may begin. False: it waits for its turn, in the row of r->waits. */
