@@ -8,7 +8,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(HERE)), "guest"))
 
 import guest  # noqa: E402
-from guest import Machine, Tap, die_with_us, end_by_signals, missing, tap  # noqa: E402, F401
+from guest import Machine, Shell, Tap, die_with_us, end_by_signals, missing, tap  # noqa: E402, F401
 from kernel_net import K4, K6, Fail, World, check  # noqa: E402
 
 RECIPE = os.path.join(HERE, "recipe")
@@ -32,12 +32,14 @@ class Guest(Machine):
     """A guest behind a tap of a namespace. The tap's other end is for one of our ports."""
 
     def __init__(self, world, ns, cache, logs, mtu=1500, initrd=None, nvdimm=None, modules="siw", processors=PROCESSORS,
-                 second=False):
+                 second=False, more=(), number=0, ip4=K4):
         """initrd: used instead of the cache's. nvdimm: a file that is the guest's persistent memory, a multiple of 128
         MiB long. modules: the purpose of the guest. processors: QEMU's -smp. second: it has eth1,
-        too, which is down; its tap is dev2."""
+        too, which is down; its tap is dev2. more: of QEMU's arguments. number: 1 for another guest of the
+        world, with logs of its own."""
         self.modules = modules
-        self.dev = f"wq{world.tag % 1000000}"
+        self.dev = f"w{'qt'[number]}{world.tag % 1000000}"
+        shell = Shell(f"{world.tmp}/shell{number or ''}")
         tap(world, ns, self.dev, mtu)
         features = "".join(f",{x}=off" for x in OFFLOADS.split())
         machine, memory, dimm = "", "768", []
@@ -47,16 +49,16 @@ class Guest(Machine):
             dimm = ["-object", f"memory-backend-file,id=pmem,share=on,mem-path={nvdimm},size={size}",
                     "-device", "nvdimm,memdev=pmem"]
         devices = ["-netdev", f"tap,id=n0,ifname={self.dev},script=no,downscript=no,vhost=off",
-                   "-device", f"virtio-net-pci,netdev=n0,mac=52:54:00:77:00:01,romfile=,host_mtu={mtu}{features}",
-                   "-device", "virtio-serial-pci", "-chardev", f"socket,id=c0,path={world.tmp}/shell,server=on,wait=off",
+                   "-device", f"virtio-net-pci,netdev=n0,mac=52:54:00:77:00:{1 + 16 * number:02x},romfile=,host_mtu={mtu}{features}",
+                   "-device", "virtio-serial-pci", "-chardev", f"socket,id=c0,path={shell.path},server=on,wait=off",
                    "-device", "virtserialport,chardev=c0,name=weft", *dimm]
         if second:
             self.dev2 = f"wr{world.tag % 1000000}"
             tap(world, ns, self.dev2, mtu)
             devices += ["-netdev", f"tap,id=n1,ifname={self.dev2},script=no,downscript=no,vhost=off",
                         "-device", f"virtio-net-pci,netdev=n1,mac=52:54:00:77:00:02,romfile=,host_mtu={mtu}{features}"]
-        super().__init__(world, ns, cache, logs, devices=devices, machine=machine, processors=processors, memory=memory,
-                         append=f"weft.modules={modules} weft.ip4={K4}/24 weft.ip6={K6}/64 weft.mtu={mtu}", initrd=initrd)
+        super().__init__(world, ns, cache, logs, devices=[*devices, *more], machine=machine, processors=processors, memory=memory,
+                         append=f"weft.modules={modules} weft.ip4={ip4}/24 weft.ip6={K6}/64 weft.mtu={mtu}", initrd=initrd, shell=shell)
 
     def wait_up(self, timeout=110):
         super().wait_up(timeout)
