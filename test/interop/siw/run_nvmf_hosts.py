@@ -111,7 +111,7 @@ class Rig:
     def __init__(self, world, build, cache, logs):
         self.world, self.build, self.said = world, build, ""
         self.ns = world.space("nvmf")
-        programs = [shutil.which(p) for p in ("fio", "nvme")]
+        programs = [shutil.which(p) for p in ("fio", "nvme")] + [os.path.join(build, "test/interop/nvmf_pr")]
         initrd = pack(world.tmp, os.path.join(cache, "initramfs.cpio"), programs, {}, [])
         self.guest = Guest(world, self.ns, cache, logs, initrd=initrd, second=self.targets_n > 1, **self.processors)
         devs = [self.guest.dev, *([self.guest.dev2] if self.targets_n > 1 else [])]
@@ -375,6 +375,39 @@ def preempt(rig):
     write(rig, 1, True)
 
 
+def by_ioctl(rig):
+    """The same by the ioctls of Linux's block layer, which clusters use. They return the status of NVMe."""
+    def pr(n, words, status=0):
+        rc, out = rig.guest.run(f"{RUN}nvmf_pr /dev/nvme{n}n1 {words}", 60)
+        rig.said += f"# host {n}: {words}: {rc}\n{out}\n"
+        check(int(out.split()[-1]) & 0x7ff == status, f"{words} of host {n}: {out}")
+
+    write_exclusive, exclusive_registrants = 1, 4
+    pr(0, "reserve a1 1", CONFLICT)
+    pr(0, "register 0 a1")
+    pr(0, f"reserve a1 {write_exclusive}")
+    state_is(rig, 1, [0xa1])
+    write(rig, 0, True)
+    write(rig, 1, False)
+    pr(1, "register 0 b2")
+    pr(1, f"reserve b2 {write_exclusive}", CONFLICT)
+    pr(1, f"preempt b2 a1 {write_exclusive}")
+    state_is(rig, 1, [0xb2])
+    write(rig, 1, True)
+    write(rig, 0, False)
+    pr(0, "register 0 a1")
+    pr(0, f"preempt-abort a1 b2 {exclusive_registrants}")
+    state_is(rig, 4, [0xa1])
+    write(rig, 1, False)
+    pr(0, "register a1 a3")
+    state_is(rig, 4, [0xa3])
+    pr(0, f"release a3 {exclusive_registrants}")
+    state_is(rig, 0, [0xa3])
+    write(rig, 1, True)
+    pr(0, "clear a3")
+    state_is(rig, 0, [])
+
+
 UP = ("the guest is up, the target serves", up)
 LEAVES = ("the host leaves", leaves)
 CASES = {
@@ -384,7 +417,7 @@ CASES = {
               ("the volume is moved, and moved back", moved), ("each target is killed, the other one goes on", killed), LEAVES],
     "reservations": [UP, ("two hosts", two_hosts), ("a reservation keeps the other host from writing", reserve),
                      ("it is there after kill -9 of the target", reserved_after_kill),
-                     ("preempted, released, cleared", preempt), LEAVES],
+                     ("preempted, released, cleared", preempt), ("the same by ioctls of the block layer", by_ioctl), LEAVES],
 }
 
 
