@@ -83,6 +83,19 @@ def await_moved(p, octets, source=None, part=None):
         time.sleep(0.005)
 
 
+def await_link(p):
+    """Wait until a weft-cp has shared memory with its target, or has ended. Before that DPDK's own connect() waits for the target."""
+    def linked():
+        try:
+            with open(f"/proc/{p.pid}/maps") as f:
+                return "memif_region" in f.read()
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+
+    while p.poll() is None and not linked():
+        time.sleep(0.005)
+
+
 def await_taken(p):
     """Wait until a weft-cp has taken all that its standard input has, or has ended."""
     while p.poll() is None and fcntl.ioctl(p.stdin, termios.FIONREAD, bytes(4)) != bytes(4):

@@ -10,7 +10,7 @@ import random
 import signal
 import time
 
-from cp_runs import BLOCK, EXPORTS, MIB, await_moved, await_taken, copy, octets, server, spawn, url, whole
+from cp_runs import BLOCK, EXPORTS, MIB, await_link, await_moved, await_taken, copy, octets, server, spawn, url, whole
 from kill_rounds import SEED, rounds
 from weft_e2e import PROCS, Target, main, make_file, path, sha
 
@@ -48,10 +48,12 @@ class Draw:
         t = self.t
         rate = self.size / 1.0
         p = spawn(t, "-q", "--resume", "--timeout", "1", "--rate", str(int(rate)), *self.args())
-        # From before the first octet to after the last one. A target that hangs before there is a connection holds up DPDK's
-        # own connect() to its memif: that is not of these draws.
+        # From before the first octet to after the last one. A target that hangs before there is a link holds up DPDK's own
+        # connect() to its memif, which --timeout does not end: that is not of these draws.
         octets = int(self.rng.uniform(-0.1, 1.1) * self.size)
-        await_moved(p, max(octets, 1) if self.victim == "network" else octets, self.src, None if self.push else self.part)
+        if self.victim == "network":
+            await_link(p)
+        await_moved(p, octets, self.src, None if self.push else self.part)
         time.sleep(self.rng.uniform(0, 0.05))
         if self.victim == "client":
             p.kill()
