@@ -52,13 +52,28 @@ tls_send(void *user, const void *p, size_t bytes)
 	return n;
 }
 
+/** The key was taken away. */
+static void
+tls_gone(struct tcp_conn *c)
+{
+	c->t->stats.tls_gone++;
+	tls_refused(c, "its key of TLS is gone");
+}
+
 static void
 tls_ready(void *user)
 {
 	struct tcp_conn *c = user;
 	const struct nvmf_tls_found *f = nvmf_tls_found(c->tls);
+	/* the poll that looks at keys passes by connections in their handshake */
+	const bool has = nvmf_tls_keys_has(c->t->attr.keys, f->serial);
 
-	tls_place(c, true);
+	tls_place(c, has);
+	if (!has) {
+		tls_gone(c);
+		tcp_abort_soon(c);
+		return;
+	}
 	c->t->stats.tls_compat += f->derivation == WEFT_NVMF_PSK_COMPAT;
 	c->proven = (struct weft_nvmf_proven){.hostnqn = f->hostnqn, .subnqn = f->subnqn};
 	weft_nvmf_queue_proven(c->q, &c->proven);
@@ -224,8 +239,7 @@ nvmf_tcp_tls_look(struct tcp_conn *c, uint64_t now_ns)
 		if (!t->keys_changed ||
 		    nvmf_tls_keys_has(t->attr.keys, nvmf_tls_found(c->tls)->serial))
 			return true;
-		t->stats.tls_gone++;
-		tls_refused(c, "its key of TLS is gone");
+		tls_gone(c);
 	}
 	c->deaf = true;
 	return false;

@@ -621,6 +621,32 @@ test_ends(void)
 	end();
 }
 
+/** A key goes while a handshake is at its last message. */
+static void
+test_gone_meanwhile(void)
+{
+	start(WEFT_NVMF_TCP_TLS_REQUIRED, BOTH, KEY32, NULL);
+	tls_client_open_key(&atls, KEY32, WEFT_NVMF_PSK_RFC8446, 0, NV_HOST, NV_SUBSYS);
+	admin.tls = &atls;
+	th_open(&h, &admin);
+	th_pump(&admin);
+	for (unsigned int i = 0; i < 100; i++)
+		th_step(&h);
+	CHECK(admin.p.in_bytes > 0 && stats().tls_handshakes == 1);
+	CHECK_EQ(set_keys(KEY48, NULL), 0);
+	th_step(&h);
+	CHECK(!admin.p.ended);
+	th_pump(&admin);
+	CHECK(atls.done);
+	until_end(&admin, S_NS);
+	CHECK(admin.p.ended);
+	CHECK_EQ(stats().tls_gone, 1);
+	CHECK_EQ(stats().tls_failed, 1);
+	CHECK_EQ(stats().tls_done + stats().tls_handshakes, 0);
+	CHECK(strstr(h.why, "its key of TLS is gone") != NULL);
+	end();
+}
+
 /** What the store refuses. */
 static void
 test_store(void)
@@ -658,4 +684,5 @@ WEFT_TEST_MAIN({"keys, derivations, identities, and data", test_keys},
                {"places and time of handshakes", test_places},
                {"hosts that stop are reset", test_stalls},
                {"ends of sessions and of keys", test_ends},
+               {"a key goes in the middle of a handshake", test_gone_meanwhile},
                {"what the store of keys refuses", test_store})
