@@ -340,6 +340,29 @@ hosts_set(struct weft_nvmf_subsys *s, const char *was, const char *now)
 		weft_nvmf_any_host(s, false);
 }
 
+/** Those of the hosts that were there which the configuration has, too; `any` is all of them. */
+static void
+hosts_common(const char *was, const char *now, char out[CONF_HOSTS_MAX])
+{
+	size_t at = 0;
+
+	if (strcmp(was, "any") == 0 || strcmp(now, "any") == 0) {
+		strcpy(out, strcmp(was, "any") == 0 ? now : was);
+		return;
+	}
+	out[0] = '\0';
+	while (*was != '\0') {
+		const size_t len = strcspn(was, ",");
+		char nqn[CONF_NQN_MAX + 1];
+
+		snprintf(nqn, sizeof(nqn), "%.*s", (int)len, was);
+		was += len + (was[len] == ',');
+		if (conf_has_client(now, nqn))
+			at += (size_t)snprintf(out + at, CONF_HOSTS_MAX - at, "%s%s",
+			                       at > 0 ? "," : "", nqn);
+	}
+}
+
 /** Those of its namespaces whose exports are there. */
 static void
 subsys_enter(struct target_nvmf *n, struct target_nvmf_subsys *sub)
@@ -388,7 +411,8 @@ subsys_secrets(struct weft_nvmf_subsys *s, const struct conf_subsys *c)
 	return rc;
 }
 
-/** Read the file with its hosts' keys of TLS; likewise. */
+/** Read the file with its hosts' keys of TLS; likewise. -EPROTONOSUPPORT: it has one, and TLS is
+ * off in this process: its hosts would come without. */
 static int
 subsys_keys(struct target_nvmf *n, struct weft_nvmf_subsys *s, const struct conf_subsys *c)
 {
@@ -398,7 +422,7 @@ subsys_keys(struct target_nvmf *n, struct weft_nvmf_subsys *s, const struct conf
 	int rc = 0;
 
 	if (n->tls == NULL)
-		return 0;
+		return c->tls_keys[0] == '\0' ? 0 : -EPROTONOSUPPORT;
 	if (c->tls_keys[0] != '\0')
 		rc = nvmf_keys_read(c->tls_keys, &list, &count, err, sizeof(err));
 	if (rc != 0) {
@@ -566,14 +590,14 @@ subsys_access(struct target_nvmf *n, struct target_nvmf_subsys *sub, const struc
 	ui_msg("subsystem %s: its access has changed", c->nqn);
 }
 
-/** The file may have changed, and its name. */
-static void
+/** The file may have changed, and its name. False: it could not be read. */
+static bool
 subsys_reload_secrets(struct target_nvmf *n, struct target_nvmf_subsys *sub,
                       const struct conf_subsys *c)
 {
 	if (subsys_secrets(sub->s, c) != 0) {
 		ui_msg(UI_WARNING "subsystem %s: its secrets are as before", c->nqn);
-		return;
+		return false;
 	}
 	pthread_mutex_lock(&n->lock);
 	memcpy(sub->conf.secrets, c->secrets, sizeof(c->secrets));
@@ -581,20 +605,21 @@ subsys_reload_secrets(struct target_nvmf *n, struct target_nvmf_subsys *sub,
 	ui_msg("subsystem %s: %s", c->nqn,
 	       c->secrets[0] != '\0' ? "its secrets were read again"
 	                             : "its hosts need not prove their names any more");
+	return true;
 }
 
 /** Likewise, its hosts' keys of TLS. */
-static void
+static bool
 subsys_reload_keys(struct target_nvmf *n, struct target_nvmf_subsys *sub,
                    const struct conf_subsys *c)
 {
 	if (n->tls == NULL) {
 		ui_msg(UI_WARNING "subsystem %s: tls of [nvmf] changes with a restart", c->nqn);
-		return;
+		return false;
 	}
 	if (subsys_keys(n, sub->s, c) != 0) {
 		ui_msg(UI_WARNING "subsystem %s: its keys of TLS are as before", c->nqn);
-		return;
+		return false;
 	}
 	pthread_mutex_lock(&n->lock);
 	memcpy(sub->conf.tls_keys, c->tls_keys, sizeof(c->tls_keys));
@@ -602,6 +627,44 @@ subsys_reload_keys(struct target_nvmf *n, struct target_nvmf_subsys *sub,
 	ui_msg("subsystem %s: %s", c->nqn,
 	       c->tls_keys[0] != '\0' ? "its keys of TLS were read again"
 	                              : "its hosts have no keys of TLS any more");
+	return true;
+}
+
+static void
+subsys_set_hosts(struct target_nvmf *n, struct target_nvmf_subsys *sub, const char *hosts)
+{
+	if (strcmp(hosts, sub->conf.hosts) == 0)
+		return;
+	hosts_set(sub->s, sub->conf.hosts, hosts);
+	pthread_mutex_lock(&n->lock);
+	snprintf(sub->conf.hosts, sizeof(sub->conf.hosts), "%s", hosts);
+	pthread_mutex_unlock(&n->lock);
+}
+
+/** Which hosts may use it, and what they have to prove. Hosts that are no more there go before
+ * proofs do, and others come behind the proofs that are asked of them. */
+static void
+subsys_reload_hosts(struct target_nvmf *n, struct target_nvmf_subsys *sub,
+                    const struct conf_subsys *c)
+{
+	char common[CONF_HOSTS_MAX], was[CONF_HOSTS_MAX];
+	bool ok = true;
+
+	memcpy(was, sub->conf.hosts, sizeof(was));
+	hosts_common(sub->conf.hosts, c->hosts, common);
+	subsys_set_hosts(n, sub, common);
+	if (c->secrets[0] != '\0' || sub->conf.secrets[0] != '\0')
+		ok = subsys_reload_secrets(n, sub, c);
+	if (c->tls_keys[0] != '\0' || sub->conf.tls_keys[0] != '\0')
+		ok = subsys_reload_keys(n, sub, c) && ok;
+	if (ok)
+		subsys_set_hosts(n, sub, c->hosts);
+	else if (strcmp(c->hosts, sub->conf.hosts) != 0)
+		ui_msg(UI_WARNING "subsystem %s: it has no new hosts until these can prove "
+		                  "their names",
+		       c->nqn);
+	if (strcmp(was, sub->conf.hosts) != 0)
+		ui_msg("subsystem %s: its hosts have changed", c->nqn);
 }
 
 static void
@@ -615,17 +678,7 @@ subsys_reload(struct target_nvmf *n, struct target_nvmf_subsys *sub, const struc
 		       c->nqn);
 	if (c->access != sub->conf.access)
 		subsys_access(n, sub, c);
-	if (strcmp(c->hosts, sub->conf.hosts) != 0) {
-		hosts_set(sub->s, sub->conf.hosts, c->hosts);
-		pthread_mutex_lock(&n->lock);
-		memcpy(sub->conf.hosts, c->hosts, sizeof(c->hosts));
-		pthread_mutex_unlock(&n->lock);
-		ui_msg("subsystem %s: its hosts have changed", c->nqn);
-	}
-	if (c->secrets[0] != '\0' || sub->conf.secrets[0] != '\0')
-		subsys_reload_secrets(n, sub, c);
-	if (c->tls_keys[0] != '\0' || sub->conf.tls_keys[0] != '\0')
-		subsys_reload_keys(n, sub, c);
+	subsys_reload_hosts(n, sub, c);
 	if (!subsys_set_ns(n, sub, c, ns_deadline()))
 		ui_msg(UI_WARNING "subsystem %s: commands of a namespace that is to go have not "
 		                  "ended yet; its namespaces change when they have",
@@ -666,7 +719,10 @@ target_nvmf_reload(struct target *t, const struct conf *fresh)
 			ui_msg(UI_ERR "subsystem %s: %s", c->nqn,
 			       rc == -ENOSPC ? "there are too many while others end; send SIGHUP "
 			                       "again"
-			                     : strerror(-rc));
+			       : rc == -EPROTONOSUPPORT
+			               ? "it comes with a restart, as it has tls_keys, and tls of "
+			                 "[nvmf] is off until then"
+			               : strerror(-rc));
 		else if (!there)
 			ui_msg("subsystem %s: is served now", c->nqn);
 	}

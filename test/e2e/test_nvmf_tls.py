@@ -270,6 +270,31 @@ def test_reload():
     assert t.term() == 0
 
 
+def test_later():
+    """SIGHUP brings `tls` and `tls_keys` together, while TLS is off: no host comes without the proof that its subsystem asks for."""
+    t = Disks("s7", 7)
+    t.start()
+    keys(t, f"{HOST} {ONE_TEXT}")
+    mine = Queue(t)
+    assert mine.status == 0 and Queue(t, host=OTHER).status & 0x7ff == 0x184
+    edit(t, "[nvmf]\n", "[nvmf]\ntls = required\n")
+    edit(t, f"hosts = {HOST}", f"hosts = any\ntls_keys = {path('s7.psk')}")
+    with open(t.conf, "a") as f:
+        f.write(f"[subsystem {NQN}-b]\nnamespaces = 1=disk\nhosts = any\ntls_keys = {path('s7.psk')}\n")
+    t.proc.send_signal(signal.SIGHUP)
+    until(t, f"subsystem {NQN}-b: it comes with a restart, as it has tls_keys, and tls of [nvmf] is off until then")
+    until(t, f"subsystem {NQN}: it has no new hosts until these can prove their names")
+    assert Queue(t, host=OTHER).status & 0x7ff == 0x184
+    q = Queue(t, subnqn=NQN + "-b", host=OTHER)
+    assert q.status & 0x7ff == 0x182, hex(q.status)
+    assert mine.do(0x18)[0] == 0
+    assert t.term() == 0
+    t.start()
+    no_session(t, "it begins without TLS, which is required", cls=Queue)
+    assert TlsQueue(t).status == TlsQueue(t, subnqn=NQN + "-b").status == 0
+    assert t.term() == 0
+
+
 def test_files():
     """Faults of the file are told with its name and line before the target serves anything."""
     t = Tls("s5", 5, "")
@@ -315,4 +340,4 @@ def test_both():
 
 if __name__ == "__main__":
     enter()
-    main([test_data, test_refused, test_discovery, test_reload, test_files, test_both])
+    main([test_data, test_refused, test_discovery, test_reload, test_later, test_files, test_both])
