@@ -110,7 +110,7 @@ connect_io(struct nvmf_slot *s, const struct weft_nvmf_connect *d, uint16_t qid)
 	    c->ioq[qid - 1] != NULL || c->admin == NULL)
 		return WEFT_NVMF_SEQUENCE;
 	/* a controller that has its admin queue by TLS has all its queues by TLS */
-	if (c->admin->proven != NULL && q->proven == NULL)
+	if ((c->admin->proven != NULL || c->subsys->proven_only) && q->proven == NULL)
 		return NVMF_NEVER(WEFT_NVMF_CONNECT_HOST);
 	if (nvmf_auth_begin(q, c->subsys, d->hostnqn, &q->auth) != WEFT_NVMF_OK)
 		return WEFT_NVMF_CONNECT_BUSY;

@@ -373,8 +373,13 @@ weft_nvmf_any_host(struct weft_nvmf_subsys *s, bool any)
 void
 weft_nvmf_proven_only(struct weft_nvmf_subsys *s, bool only)
 {
+	struct nvmf_ctrl *c;
+
 	nvmf_lock(s->target);
 	s->proven_only = only;
+	LIST_FOREACH (c, &s->target->ctrls, link)
+		if (only && c->subsys == s && (c->admin == NULL || c->admin->proven == NULL))
+			nvmf_ctrl_end(c);
 	nvmf_unlock(s->target);
 }
 

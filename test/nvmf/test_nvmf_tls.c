@@ -328,6 +328,11 @@ test_names(void)
 	CHECK_EQ(connect_as(&io, 0, 0xffff, NV_HOST, NV_SUBSYS), NEVER(WEFT_NVMF_CONNECT_HOST));
 	weft_nvmf_proven_only(h.n.subsys, false);
 	CHECK_EQ(connect_as(&io, 0, 0xffff, NV_HOST, NV_SUBSYS), 0);
+	/* it is again: what is there without TLS ends */
+	weft_nvmf_proven_only(h.n.subsys, true);
+	until_end(&io, S_NS);
+	CHECK(io.p.ended && !admin.p.ended);
+	CHECK_EQ(th_do(&admin, nv_sqe(WEFT_NVMF_ADMIN_KEEP_ALIVE, 0, 0, 0, 0), NULL, 0), 0);
 	end();
 }
 
