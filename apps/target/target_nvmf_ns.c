@@ -485,8 +485,11 @@ subsys_remove(struct target_nvmf *n, struct target_nvmf_subsys *sub, uint64_t un
 
 	memcpy(nqn, sub->conf.nqn, sizeof(nqn));
 	sub->ending = true;
-	if (n->tls != NULL)
+	if (n->tls != NULL) {
 		(void)weft_nvmf_tls_set(n->tls, nqn, NULL, 0);
+		/* connections by its keys end, those to the discovery subsystem, too */
+		target_nvmf_wake(n);
+	}
 	/* Its hosts lose their connections first, and with these the commands of its namespaces. */
 	rc = subsys_end(n, sub);
 	for (uint32_t i = 0; rc != 0 && i < sub->conf.nns; i++)

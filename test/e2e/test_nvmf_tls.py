@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tarfile
 import threading
+import time
 import zlib
 
 sys.dont_write_bytecode = True
@@ -295,6 +296,33 @@ def test_later():
     assert t.term() == 0
 
 
+def test_removed():
+    """A subsystem goes by SIGHUP: a connection to the discovery subsystem by its key ends at once, on a worker that has nothing to do."""
+    t = Tls("s8", 8, f"{HOST} {ONE_TEXT}")
+    with open(t.conf) as f:
+        first = f.read()
+    with open(t.conf, "w") as f:
+        f.write(first.replace(NQN, NQN + "-b").replace("s8.psk", "s8b.psk"))
+    keys(t, f"{HOST} {ONE_TEXT}")
+    os.rename(path("s8.psk"), path("s8b.psk"))
+    keys(t, f"{HOST} {TWO_TEXT}")
+    with open(t.conf, "a") as f:
+        f.write(first[first.index("[subsystem"):])
+    t.start()
+    q, stays = TlsQueue(t, subnqn=DISCOVERY, key=TWO), TlsQueue(t, subnqn=DISCOVERY)
+    assert q.status == stays.status == 0
+    time.sleep(1)
+    with open(t.conf, "w") as f:
+        f.write(first.replace(NQN, NQN + "-b").replace("s8.psk", "s8b.psk"))
+    t.proc.send_signal(signal.SIGHUP)
+    until(t, f"subsystem {NQN}: gone")
+    began = time.monotonic()
+    assert q.ended()
+    assert time.monotonic() - began < 1, time.monotonic() - began
+    assert stays.do(0x18)[0] == 0
+    assert t.term() == 0
+
+
 def test_files():
     """Faults of the file are told with its name and line before the target serves anything."""
     t = Tls("s5", 5, "")
@@ -340,4 +368,4 @@ def test_both():
 
 if __name__ == "__main__":
     enter()
-    main([test_data, test_refused, test_discovery, test_reload, test_later, test_files, test_both])
+    main([test_data, test_refused, test_discovery, test_reload, test_later, test_removed, test_files, test_both])
