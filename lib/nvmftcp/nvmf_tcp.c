@@ -265,6 +265,7 @@ weft_nvmf_tcp_open(const struct weft_nvmf_tcp_attr *attr, struct weft_nvmf_tcp *
 		t->keys_seen = nvmf_tls_keys_generation(attr->keys);
 	t->next_ns = UINT64_MAX;
 	LIST_INIT(&t->conns);
+	TAILQ_INIT(&t->hands);
 	*out = t;
 	return 0;
 }

@@ -102,7 +102,8 @@ struct tcp_conn {
 	bool closing; /**< it is closed behind the answers */
 	bool lost;    /**< the queue knows of the end */
 	enum tcp_kind kind;
-	bool handshake;       /**< of TLS: it has a place */
+	bool handshake; /**< of TLS: it has a place, and is in the transport's hands */
+	TAILQ_ENTRY(tcp_conn) hand;
 	bool shut;            /**< the stream is to be closed behind what waits in `tls` */
 	struct nvmf_tls *tls; /**< kind TCP_TLS: until the connection is freed */
 	struct weft_nvmf_proven proven;
@@ -122,7 +123,8 @@ struct tcp_conn {
 struct weft_nvmf_tcp {
 	struct weft_nvmf_tcp_attr attr;
 	LIST_HEAD(, tcp_conn) conns;
-	uint64_t next_ns; /**< when connections are looked at next; UINT64_MAX: never */
+	TAILQ_HEAD(, tcp_conn) hands; /**< in a handshake of TLS, the oldest first */
+	uint64_t next_ns;             /**< when connections are looked at next; UINT64_MAX: never */
 	struct weft_nvmf_tcp_stats stats;
 	struct nvmf_tls_ctx *tls; /**< attr.tls other than OFF */
 	uint64_t keys_seen;       /**< generation of the keys at the last look */

@@ -4,8 +4,10 @@
  * handshake begins with 22, and an ICReq with 0.
  */
 
+#include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "nvmf_tcp_priv.h"
 
@@ -34,6 +36,7 @@ tls_place(struct tcp_conn *c, bool done)
 	struct weft_nvmf_tcp_stats *s = &c->t->stats;
 
 	c->handshake = false;
+	TAILQ_REMOVE(&c->t->hands, c, hand);
 	s->tls_handshakes--;
 	*(done ? &s->tls_done : &s->tls_failed) += 1;
 }
@@ -152,20 +155,75 @@ tls_failed(struct tcp_conn *c)
 
 /* ---- The first octet ---- */
 
+/** Whether both are of one peer: an address of IPv4, a /64 of IPv6. */
+static bool
+tls_one_peer(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+{
+	const struct sockaddr_in *a4 = (const void *)a, *b4 = (const void *)b;
+	const struct sockaddr_in6 *a6 = (const void *)a, *b6 = (const void *)b;
+
+	if (a->ss_family != b->ss_family)
+		return false;
+	return a->ss_family == AF_INET ? a4->sin_addr.s_addr == b4->sin_addr.s_addr
+	                               : memcmp(&a6->sin6_addr, &b6->sin6_addr, 8) == 0;
+}
+
+/** How many handshakes the peer of a connection has. */
+static uint32_t
+tls_hands_of(const struct tcp_conn *c)
+{
+	const struct tcp_conn *o;
+	uint32_t n = 0;
+
+	TAILQ_FOREACH (o, &c->t->hands, hand)
+		n += tls_one_peer(&o->remote, &c->remote);
+	return n;
+}
+
+/** No place is free: the oldest handshake of the peer that has most gives way. False: the peer of
+ * the new one has as many. */
+static bool
+tls_give_way(const struct tcp_conn *c)
+{
+	struct tcp_conn *o, *last = NULL;
+	uint32_t n, most = tls_hands_of(c);
+
+	TAILQ_FOREACH (o, &c->t->hands, hand) {
+		n = tls_hands_of(o);
+		if (n > most) {
+			most = n;
+			last = o;
+		}
+	}
+	if (last == NULL)
+		return false;
+	tls_place(last, false);
+	c->t->stats.tls_busy++;
+	tls_refused(last, "too many TLS handshakes are under way, and most are of its address");
+	tcp_abort_soon(last);
+	return true;
+}
+
 static void
 tls_begin(struct tcp_conn *c)
 {
 	struct weft_nvmf_tcp *t = c->t;
 
-	if (t->stats.tls_handshakes >= t->attr.max_handshakes ||
-	    nvmf_tls_open(t->tls, &tls_ops, c, &c->tls) != 0) {
+	if (t->stats.tls_handshakes >= t->attr.max_handshakes && !tls_give_way(c)) {
 		t->stats.tls_busy++;
 		tls_refused(c, "too many TLS handshakes are under way");
 		tcp_abort_soon(c);
 		return;
 	}
+	if (nvmf_tls_open(t->tls, &tls_ops, c, &c->tls) != 0) {
+		t->stats.tls_failed++;
+		tls_refused(c, "there is no memory for its TLS session");
+		tcp_abort_soon(c);
+		return;
+	}
 	c->kind = TCP_TLS;
 	c->handshake = true;
+	TAILQ_INSERT_TAIL(&t->hands, c, hand);
 	c->hand_ns = tcp_now(c);
 	t->stats.tls_conns++;
 	t->stats.tls_handshakes++;
@@ -257,6 +315,7 @@ nvmf_tcp_tls_end(struct tcp_conn *c)
 {
 	if (c->tls == NULL)
 		return;
+	nvmf_tcp_tls_lost(c);
 	c->t->stats.tls_conns--;
 	nvmf_tls_close(c->tls);
 	c->tls = NULL;

@@ -23,8 +23,10 @@
  *
  * TLS. A host may bring TLS 1.3 with a pre-shared key of weft_nvmf_tls.h below all of that, or has
  * to: the first octet of a connection tells which. The key proves the names of host and subsystem,
- * which Connect has to repeat. Handshakes have places and a time of their own. A host that is
- * refused is told by an alert, and the owner by a line.
+ * which Connect has to repeat. Handshakes have places and a time of their own. When there is no
+ * place, the oldest handshake of the address that has most of them gives way, unless that of the
+ * new one has as many: an address of IPv4, or a /64 of IPv6. A host that is refused is told by an
+ * alert, and the owner by a line.
  *
  * Thread: the worker's, as the group's, unless a function says otherwise. Nothing blocks.
  */
@@ -87,7 +89,7 @@ struct weft_nvmf_tcp_stats {
 	uint64_t tls_compat;
 	uint64_t tls_failed;   /**< handshakes that failed, for whatever reason */
 	uint64_t tls_expired;  /**< of these, those that took too long */
-	uint64_t tls_busy;     /**< connections that were reset: max_handshakes */
+	uint64_t tls_busy;     /**< connections that were reset, new ones and old: max_handshakes */
 	uint64_t tls_unwanted; /**< hosts that began with TLS, which is OFF */
 	uint64_t tls_missing;  /**< hosts that began without TLS, which is REQUIRED */
 	uint64_t tls_faults;   /**< connections that ended by a fault of TLS after the handshake */

@@ -19,11 +19,14 @@ static int
 th_accept(void *user, struct weft_stream *s, struct weft_worker *w,
           const struct sockaddr_storage *remote)
 {
+	struct sockaddr_storage from = *remote;
 	struct th *h = user;
 
 	CHECK(w == h->t.n[1].w);
 	CHECK_EQ(remote->ss_family, AF_INET);
-	h->accepted = weft_nvmf_tcp_accept(h->tcp, s, remote);
+	if (h->from != 0)
+		((struct sockaddr_in *)&from)->sin_addr.s_addr = htonl(h->from);
+	h->accepted = weft_nvmf_tcp_accept(h->tcp, s, &from);
 	return h->accepted;
 }
 

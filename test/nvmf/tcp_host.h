@@ -28,6 +28,7 @@ struct th {
 	struct weft_nvmf_tcp_attr attr;    /**< before th_start() */
 	uint64_t staging_bytes;            /**< likewise; 0: 16 MiB */
 	uint64_t seed;                     /**< likewise; of the device "fault"; 0: "mem" */
+	uint32_t from;                     /**< address of the next connection; 0: its own */
 	int accepted;                      /**< of the last weft_nvmf_tcp_accept() */
 	unsigned int refusals;             /**< weft_nvmf_tcp_attr.refused was called */
 	char why[WEFT_NVMF_TCP_WHY_BYTES]; /**< by its last call */

@@ -554,6 +554,37 @@ test_places(void)
 	end();
 }
 
+/** One address has all places for handshakes: others come in, and its oldest ones give way. */
+static void
+test_crowd(void)
+{
+	static struct th_q q[4];
+
+	h.attr.max_handshakes = 4;
+	start(WEFT_NVMF_TCP_TLS_REQUIRED, BOTH, KEY32, NULL);
+	memset(q, 0, sizeof(q));
+	h.from = 0x0a000063;
+	for (unsigned int i = 0; i < 4; i++) {
+		th_open(&h, &q[i]);
+		vt_tcp_send(&q[i].p, "\26", 1);
+		th_step(&h);
+		th_step(&h);
+	}
+	CHECK_EQ(stats().tls_handshakes, 4);
+	h.from = 0;
+	both_queues(KEY32, WEFT_NVMF_PSK_RFC8446, 0);
+	CHECK_EQ(stats().tls_done, 2);
+	CHECK_EQ(stats().tls_busy, 1);
+	until_end(&q[0], S_NS);
+	CHECK(q[0].p.ended && !q[1].p.ended && !q[2].p.ended && !q[3].p.ended);
+	CHECK(strstr(h.why, "too many TLS handshakes are under way, and most are of its address"));
+	CHECK_EQ(stats().tls_handshakes, 3);
+	for (unsigned int i = 0; i < 4; i++)
+		close_q(&q[i]);
+	h.attr.max_handshakes = 0;
+	end();
+}
+
 /** A record that stops, and answers that are not taken. */
 static void
 test_stalls(void)
@@ -687,6 +718,7 @@ WEFT_TEST_MAIN({"keys, derivations, identities, and data", test_keys},
                {"a damaged record", test_damaged},
                {"the last record comes whole", test_last_record}, {"KeyUpdates", test_updates},
                {"places and time of handshakes", test_places},
+               {"one address does not have all places", test_crowd},
                {"hosts that stop are reset", test_stalls},
                {"ends of sessions and of keys", test_ends},
                {"a key goes in the middle of a handshake", test_gone_meanwhile},
