@@ -108,7 +108,7 @@ struct tcp_conn {
 	struct nvmf_tls *tls; /**< kind TCP_TLS: until the connection is freed */
 	struct weft_nvmf_proven proven;
 	uint64_t hand_ns;   /**< when the handshake has begun */
-	uint64_t record_ns; /**< since when a part of a record is there; 0: none is */
+	uint64_t record_ns; /**< since when a part of this record is there; 0: none is */
 	struct sockaddr_storage remote;
 	uint64_t began_ns;
 	uint64_t close_ns;      /**< it is to end by then; 0: it is not */

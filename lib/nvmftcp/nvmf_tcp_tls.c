@@ -252,6 +252,7 @@ tls_first(struct tcp_conn *c, uint8_t first)
 bool
 nvmf_tcp_tls_rx(struct tcp_conn *c, const uint8_t *p, size_t bytes)
 {
+	uint64_t was, whole;
 	int rc;
 
 	if (c->kind == TCP_NEW && bytes > 0)
@@ -262,12 +263,13 @@ nvmf_tcp_tls_rx(struct tcp_conn *c, const uint8_t *p, size_t bytes)
 		nvmf_tcp_rx(c, p, bytes);
 		return true;
 	}
+	(void)nvmf_tls_partial(c->tls, &was);
 	rc = nvmf_tls_rx(c->tls, p, bytes);
 	if (rc == -EPROTO)
 		tls_failed(c);
-	if (!nvmf_tls_partial(c->tls)) {
+	if (!nvmf_tls_partial(c->tls, &whole)) {
 		c->record_ns = 0;
-	} else if (c->record_ns == 0) {
+	} else if (c->record_ns == 0 || whole != was) {
 		c->record_ns = tcp_now(c);
 		tcp_watch(c);
 	}

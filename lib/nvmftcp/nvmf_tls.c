@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "nvmf_tls.h"
+#include "nvmf_tls_record.h"
 
 #define TLS_GROUPS "X25519:P-256"
 #define TLS_BOTH   "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384"
@@ -33,6 +34,7 @@ struct nvmf_tls {
 	SSL *ssl;
 	const uint8_t *in; /**< inside nvmf_tls_rx(): what has come */
 	size_t in_bytes;
+	struct nvmf_tls_record record;
 	size_t hello_bytes; /**< that have come before the handshake was done */
 	bool looked;        /**< at the first ClientHello */
 	bool ready, failed, shut;
@@ -386,6 +388,7 @@ nvmf_tls_rx(struct nvmf_tls *s, const uint8_t *p, size_t bytes)
 
 	if (s->failed)
 		return 0;
+	nvmf_tls_record_look(&s->record, p, bytes);
 	s->in = p;
 	s->in_bytes = bytes;
 	s->hello_bytes += s->ready ? 0 : bytes;
@@ -464,9 +467,10 @@ nvmf_tls_shut(struct nvmf_tls *s)
 }
 
 bool
-nvmf_tls_partial(const struct nvmf_tls *s)
+nvmf_tls_partial(const struct nvmf_tls *s, uint64_t *whole)
 {
-	return SSL_has_pending(s->ssl) == 1;
+	*whole = s->record.whole;
+	return nvmf_tls_record_partial(&s->record);
 }
 
 const struct nvmf_tls_found *

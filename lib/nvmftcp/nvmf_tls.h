@@ -83,8 +83,8 @@ ssize_t nvmf_tls_flush(struct nvmf_tls *s);
 size_t nvmf_tls_left(const struct nvmf_tls *s);
 /** Nothing more is written: close_notify, if there is a session. */
 void nvmf_tls_shut(struct nvmf_tls *s);
-/** Whether a record has come in part. */
-bool nvmf_tls_partial(const struct nvmf_tls *s);
+/** Whether a record has come in part; and how many have come whole. */
+bool nvmf_tls_partial(const struct nvmf_tls *s, uint64_t *whole);
 /** Which key; of a failed handshake: what was found before. */
 const struct nvmf_tls_found *nvmf_tls_found(const struct nvmf_tls *s);
 /** Why it has failed. text: of an alert or a fault, else NULL. */

@@ -105,11 +105,23 @@ th_end(struct th *h)
 static void
 th_drain(struct th_q *q)
 {
+	static uint8_t buf[4096];
 	uint8_t *p;
-	const size_t n = tls_client_out(q->tls, &p);
+	size_t n = tls_client_out(q->tls, &p), at = 0;
 
-	if (n > 0)
+	if (n == 0)
+		return;
+	if (!q->cut) {
 		vt_tcp_send(&q->p, p, n);
+		return;
+	}
+	CHECK(n < sizeof(buf));
+	if (q->kept)
+		buf[at++] = q->last;
+	memcpy(buf + at, p, --n);
+	q->last = p[n];
+	q->kept = true;
+	vt_tcp_send(&q->p, buf, at + n);
 }
 
 void

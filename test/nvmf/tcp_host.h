@@ -55,7 +55,10 @@ struct th_q {
 	struct th *h;
 	struct vt_tcp p;
 	struct tls_client *tls; /**< the host has TLS */
-	bool hdgst, ddgst;      /**< asked for */
+	bool cut;               /**< its last octet goes with what is sent next */
+	bool kept;
+	uint8_t last;
+	bool hdgst, ddgst; /**< asked for */
 	uint8_t hpda;
 	bool no_flow; /**< Connect switches SQ flow control off */
 	/** Octets of an H2CData; 0: all that was asked for. */

@@ -623,6 +623,46 @@ test_stalls(void)
 	end();
 }
 
+/** Segments that end inside a record, one after the other: the host does not stop. One that sends
+ * the head of a record alone does. */
+static void
+test_mid_record(void)
+{
+	struct weft_nvmf_sqe sqe;
+	uint16_t cid[8];
+	uint8_t *p;
+
+	h.attr.stall_ns = 2 * S_NS;
+	start(WEFT_NVMF_TCP_TLS_REQUIRED, BOTH, KEY32, NULL);
+	admin.hdgst = admin.ddgst = io.hdgst = io.ddgst = false;
+	both_queues(KEY32, WEFT_NVMF_PSK_RFC8446, 0);
+	io.cut = true;
+	for (unsigned int i = 0; i < 8; i++) {
+		sqe = th_rw(WEFT_NVMF_IO_READ, 0, 512);
+		cid[i] = th_send(&io, &sqe, in, 512, false);
+		until_end(&io, S_NS);
+		CHECK_MSG(!io.p.ended, "record %u", i);
+		if (i > 0)
+			CHECK_EQ(th_wait(&io, cid[i - 1]), 0);
+	}
+	CHECK_EQ(stats().stalls, 0);
+	until_end(&io, 4 * S_NS);
+	CHECK(io.p.ended);
+	CHECK_EQ(stats().stalls, 1);
+	close_q(&io);
+	tls_client_open_key(&itls, KEY32, WEFT_NVMF_PSK_RFC8446, 0, NV_HOST, NV_SUBSYS);
+	io.tls = &itls;
+	th_queue(&h, &io, 2, admin.cntlid);
+	tls_client_tx(&itls, out, 100);
+	(void)tls_client_out(&itls, &p);
+	vt_tcp_send(&io.p, p, 5);
+	until_end(&io, 4 * S_NS);
+	CHECK(io.p.ended);
+	CHECK_EQ(stats().stalls, 2);
+	h.attr.stall_ns = 0;
+	end();
+}
+
 /** Ends: of the host by close_notify, of the target, and of a key. */
 static void
 test_ends(void)
@@ -720,6 +760,7 @@ WEFT_TEST_MAIN({"keys, derivations, identities, and data", test_keys},
                {"places and time of handshakes", test_places},
                {"one address does not have all places", test_crowd},
                {"hosts that stop are reset", test_stalls},
+               {"segments that end inside a record", test_mid_record},
                {"ends of sessions and of keys", test_ends},
                {"a key goes in the middle of a handshake", test_gone_meanwhile},
                {"what the store of keys refuses", test_store})
