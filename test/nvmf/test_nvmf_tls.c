@@ -267,6 +267,7 @@ test_suites(void)
 	admin.tls = &atls;
 	th_queue(&h, &admin, 0, 0xffff);
 	CHECK_EQ(stats().tls_done, 1);
+	CHECK_EQ(atls.retries, 1);
 	end();
 }
 
@@ -387,21 +388,13 @@ test_cuts(void)
 	}
 }
 
-/** Octets that are no TLS, behind the first one; and a ClientHello with each octet changed. */
+/** Octets that are no TLS, behind the first one. */
 static void
 test_garbage(void)
 {
 	uint64_t seed = test_seed(13);
-	uint8_t hello[1024], *p;
-	size_t n;
 
 	start(WEFT_NVMF_TCP_TLS_REQUIRED, BOTH, KEY32, NULL);
-	tls_client_open_key(&atls, KEY32, WEFT_NVMF_PSK_RFC8446, 1, NV_HOST, NV_SUBSYS);
-	tls_client_step(&atls);
-	n = tls_client_out(&atls, &p);
-	CHECK(n < sizeof(hello));
-	memcpy(hello, p, n);
-	tls_client_close(&atls);
 	for (unsigned int i = 0; i < 200; i++) {
 		uint8_t junk[256];
 
@@ -415,15 +408,55 @@ test_garbage(void)
 		CHECK(io.p.ended);
 		close_q(&io);
 	}
-	for (size_t at = 0; at < n; at++) {
+	CHECK_EQ(stats().tls_done, 0);
+	CHECK_EQ(stats().tls_handshakes, 0);
+	both_queues(KEY32, WEFT_NVMF_PSK_RFC8446, 1);
+	end();
+}
+
+/** Send a ClientHello. Whether an alert was the answer, and not the target's own flight. */
+static bool
+hello_alerts(const uint8_t *hello, size_t n)
+{
+	const struct weft_nvmf_tcp_stats was = stats();
+	bool flight;
+
+	th_open(&h, &io);
+	vt_tcp_send(&io.p, hello, n);
+	until_end(&io, S_NS);
+	flight = io.p.in_bytes > 0 && io.p.in[0] == 22;
+	CHECK_MSG(stats().tls_alerts_out - was.tls_alerts_out == !flight && io.p.ended == !flight,
+	          "%s", h.why);
+	CHECK_EQ(stats().tls_expired, was.tls_expired);
+	CHECK_EQ(stats().tls_failed - was.tls_failed, !flight);
+	close_q(&io);
+	while (stats().conns > 0)
+		th_step(&h);
+	return !flight;
+}
+
+/** A ClientHello with each octet changed, which its binder covers; unchanged, it is answered. */
+static void
+test_changed(void)
+{
+	uint8_t hello[1024], *p;
+	size_t n;
+
+	start(WEFT_NVMF_TCP_TLS_REQUIRED, BOTH, KEY32, NULL);
+	tls_client_open_key(&atls, KEY32, WEFT_NVMF_PSK_RFC8446, 1, NV_HOST, NV_SUBSYS);
+	tls_client_step(&atls);
+	n = tls_client_out(&atls, &p);
+	CHECK(n < sizeof(hello));
+	memcpy(hello, p, n);
+	tls_client_close(&atls);
+	CHECK(!hello_alerts(hello, n));
+	/* not its heads: of the record, and of the message, whose length would ask for more */
+	for (size_t at = 9; at < n; at++) {
 		hello[at] ^= 1;
-		th_open(&h, &io);
-		vt_tcp_send(&io.p, hello, n);
-		until_end(&io, 8 * S_NS);
-		CHECK(io.p.ended);
+		CHECK_MSG(hello_alerts(hello, n), "octet %zu of %zu", at, n);
 		hello[at] ^= 1;
-		close_q(&io);
 	}
+	CHECK(!hello_alerts(hello, n));
 	CHECK_EQ(stats().tls_done, 0);
 	CHECK_EQ(stats().tls_handshakes, 0);
 	both_queues(KEY32, WEFT_NVMF_PSK_RFC8446, 1);
@@ -755,7 +788,7 @@ WEFT_TEST_MAIN({"keys, derivations, identities, and data", test_keys},
                {"with TLS, without it, and either", test_modes},
                {"segments of every length", test_cuts},
                {"octets that are no TLS end their connection", test_garbage},
-               {"a damaged record", test_damaged},
+               {"a ClientHello that was changed", test_changed}, {"a damaged record", test_damaged},
                {"the last record comes whole", test_last_record}, {"KeyUpdates", test_updates},
                {"places and time of handshakes", test_places},
                {"one address does not have all places", test_crowd},

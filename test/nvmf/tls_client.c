@@ -33,6 +33,8 @@ client_psk(SSL *ssl, const EVP_MD *md, const unsigned char **id, size_t *id_byte
 static void
 client_message(int out, int version, int type, const void *msg, size_t bytes, SSL *ssl, void *arg)
 {
+	/* RFC 8446 s4.1.3: the random of a HelloRetryRequest begins so */
+	static const uint8_t retry[] = {0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11};
 	struct tls_client *c = arg;
 	const uint8_t *p = msg;
 
@@ -42,6 +44,8 @@ client_message(int out, int version, int type, const void *msg, size_t bytes, SS
 		return;
 	if (type == SSL3_RT_ALERT && bytes == 2 && p[1] != SSL_AD_CLOSE_NOTIFY)
 		c->failed = p[1];
+	c->retries += type == SSL3_RT_HANDSHAKE && bytes >= 38 && p[0] == SSL3_MT_SERVER_HELLO &&
+	              memcmp(p + 6, retry, sizeof(retry)) == 0;
 	c->updates += type == SSL3_RT_HANDSHAKE && p[0] == SSL3_MT_KEY_UPDATE;
 }
 

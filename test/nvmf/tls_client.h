@@ -21,6 +21,7 @@ struct tls_client {
 	uint8_t *text;     /**< plaintext that has come */
 	size_t text_bytes, text_room;
 	unsigned int updates; /**< KeyUpdates that have come */
+	unsigned int retries; /**< HelloRetryRequests likewise */
 };
 
 /** identity NULL: without a pre-shared key. suites: NULL: both. */
