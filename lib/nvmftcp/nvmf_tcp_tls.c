@@ -130,6 +130,12 @@ tls_tell(const struct tcp_conn *c)
 		            f->hostnqn, nvmf_psk_derivation_name(WEFT_NVMF_PSK_RFC8446),
 		            nvmf_psk_derivation_name(WEFT_NVMF_PSK_COMPAT));
 		break;
+	case NVMF_TLS_MANY_KEYS:
+		tls_refused(c,
+		            "host %s has another key than the first %u that it could have for "
+		            "subsystem %s; no more are tried",
+		            f->hostnqn, NVMF_TLS_TRIES_MAX, f->subnqn);
+		break;
 	case NVMF_TLS_ALERT:
 		tls_refused(c, "it has sent the alert \"%s\"", text);
 		break;

@@ -166,6 +166,7 @@ tls_look(struct nvmf_tls *s, const uint8_t *msg, size_t bytes)
 	s->why = rc == 0         ? NVMF_TLS_OK
 	         : rc == -ENOENT ? NVMF_TLS_NO_KEY
 	         : rc == -EACCES ? NVMF_TLS_DERIVATION
+	         : rc == -E2BIG  ? NVMF_TLS_MANY_KEYS
 	                         : NVMF_TLS_WRONG_KEY;
 	if (rc == 0)
 		tls_use(s);

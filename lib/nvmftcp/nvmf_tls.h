@@ -49,8 +49,9 @@ enum nvmf_tls_fail {
 	NVMF_TLS_NO_KEY,     /**< it has none here */
 	NVMF_TLS_DERIVATION, /**< its key was derived in a way that is not admitted */
 	NVMF_TLS_WRONG_KEY,
-	NVMF_TLS_ALERT, /**< the host has sent a fatal alert */
-	NVMF_TLS_FAULT, /**< anything else */
+	NVMF_TLS_MANY_KEYS, /**< more than NVMF_TLS_TRIES_MAX, and none of those is it */
+	NVMF_TLS_ALERT,     /**< the host has sent a fatal alert */
+	NVMF_TLS_FAULT,     /**< anything else */
 };
 
 struct nvmf_tls_counts {

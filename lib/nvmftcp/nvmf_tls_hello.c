@@ -120,21 +120,33 @@ hello_expand(const EVP_MD *md, const uint8_t *key, const char *label, const uint
 	return hello_hmac(md, key, size, info, 5 + n + bytes, out);
 }
 
+/** The hash of what binders cover. NULL: there is no memory. */
+static const uint8_t *
+hello_digest(struct nvmf_tls_hello *h, const EVP_MD *md, uint32_t bytes)
+{
+	const unsigned int i = bytes != 32;
+
+	if (!h->digested[i])
+		h->digested[i] =
+		        EVP_Digest(h->msg, h->bound_bytes, h->digest[i], NULL, md, NULL) == 1;
+	return h->digested[i] ? h->digest[i] : NULL;
+}
+
 /** Whether the binder was made with this key. */
 static bool
-hello_binds(const struct nvmf_tls_hello *h, const struct nvmf_tls_offer *o, const uint8_t *psk,
+hello_binds(struct nvmf_tls_hello *h, const struct nvmf_tls_offer *o, const uint8_t *psk,
             uint32_t bytes)
 {
 	static const uint8_t zeros[WEFT_NVMF_PSK_MAX_BYTES];
 	const EVP_MD *md = bytes == 32 ? EVP_sha256() : EVP_sha384();
 	uint8_t a[EVP_MAX_MD_SIZE], b[EVP_MAX_MD_SIZE], hash[EVP_MAX_MD_SIZE];
-	bool ok = o->binder_bytes == bytes && hello_hmac(md, zeros, bytes, psk, bytes, a);
+	const uint8_t *all = o->binder_bytes == bytes ? hello_digest(h, md, bytes) : NULL;
+	bool ok = all != NULL && hello_hmac(md, zeros, bytes, psk, bytes, a);
 
 	ok = ok && EVP_Digest("", 0, hash, NULL, md, NULL) == 1 &&
 	     hello_expand(md, a, "tls13 ext binder", hash, bytes, b) &&
 	     hello_expand(md, b, "tls13 finished", hash, 0, a) &&
-	     EVP_Digest(h->msg, h->bound_bytes, hash, NULL, md, NULL) == 1 &&
-	     hello_hmac(md, a, bytes, hash, bytes, b) && CRYPTO_memcmp(b, o->binder, bytes) == 0;
+	     hello_hmac(md, a, bytes, all, bytes, b) && CRYPTO_memcmp(b, o->binder, bytes) == 0;
 	weft_nvmf_psk_wipe(a, sizeof(a));
 	weft_nvmf_psk_wipe(b, sizeof(b));
 	return ok;
@@ -144,9 +156,9 @@ hello_binds(const struct nvmf_tls_hello *h, const struct nvmf_tls_offer *o, cons
 
 /** One offer, and what was found of it. */
 struct hello_look {
-	const struct nvmf_tls_hello *h;
+	struct nvmf_tls_hello *h;
 	const struct nvmf_tls_offer *offer;
-	const struct weft_nvmf_tls *keys;
+	struct weft_nvmf_tls *keys;
 	unsigned int version, hash;
 	struct nvmf_tls_found *out;
 	int rc;
@@ -201,27 +213,31 @@ hello_try(struct hello_look *l, const struct weft_nvmf_psk *psk, enum weft_nvmf_
 	return ours;
 }
 
-/** A key of the offer's host. */
-static bool
-hello_key(void *arg, const struct weft_nvmf_psk *psk, uint64_t serial)
+/** The keys of the offer's host, as long as there are tries. */
+static void
+hello_keys(struct hello_look *l, uint32_t *tries, bool *more)
 {
-	struct hello_look *l = arg;
+	struct nvmf_tls_key k[NVMF_TLS_TRIES_MAX];
+	const uint32_t n = nvmf_tls_keys_copy(l->keys, l->out->hostnqn, l->out->subnqn, l->hash, k,
+	                                      *tries, more);
+	bool found = false;
 
-	if (psk->hash != l->hash)
-		return false;
-	for (unsigned int d = 0; d < WEFT_NVMF_PSK_DERIVATIONS; d++)
-		if (hello_try(l, psk, d)) {
-			l->out->serial = serial;
-			return true;
+	*tries -= n;
+	for (uint32_t i = 0; !found && i < n; i++)
+		for (unsigned int d = 0; !found && d < WEFT_NVMF_PSK_DERIVATIONS; d++) {
+			found = hello_try(l, &k[i].psk, d);
+			l->out->serial = found ? k[i].serial : 0;
 		}
-	return false;
+	weft_nvmf_psk_wipe(k, sizeof(k));
 }
 
 int
-nvmf_tls_hello_find(const struct nvmf_tls_hello *h, struct weft_nvmf_tls *keys,
+nvmf_tls_hello_find(struct nvmf_tls_hello *h, struct weft_nvmf_tls *keys,
                     struct nvmf_tls_found *out)
 {
 	struct nvmf_tls_found first = {0};
+	uint32_t tries = NVMF_TLS_TRIES_MAX;
+	bool more = false;
 
 	for (unsigned int i = 0; i < h->noffers; i++) {
 		struct hello_look l = {
@@ -230,12 +246,14 @@ nvmf_tls_hello_find(const struct nvmf_tls_hello *h, struct weft_nvmf_tls *keys,
 		memset(out, 0, sizeof(*out));
 		if (!hello_identity(&l))
 			continue;
-		(void)nvmf_tls_keys_each(keys, out->hostnqn, out->subnqn, hello_key, &l);
+		hello_keys(&l, &tries, &more);
+		if (l.rc == -EKEYREJECTED && more)
+			return -E2BIG;
 		if (l.rc != -ENOENT)
 			return l.rc;
 		if (first.hostnqn[0] == 0)
 			first = *out;
 	}
 	*out = first;
-	return -ENOENT;
+	return more ? -E2BIG : -ENOENT;
 }

@@ -15,7 +15,8 @@
 #include "nvmf_psk.h"
 #include "nvmf_tls_keys.h"
 
-#define NVMF_TLS_OFFERS_MAX 4U /**< identities that are looked at */
+#define NVMF_TLS_OFFERS_MAX 4U  /**< identities that are looked at */
+#define NVMF_TLS_TRIES_MAX  16U /**< keys that are tried for them, all together */
 
 /** An identity and its binder, inside the ClientHello. */
 struct nvmf_tls_offer {
@@ -28,6 +29,9 @@ struct nvmf_tls_hello {
 	size_t bound_bytes; /**< of it: what binders cover */
 	struct nvmf_tls_offer offers[NVMF_TLS_OFFERS_MAX];
 	unsigned int noffers; /**< 0: it has no pre-shared key */
+	/** What binders are made of, by hash: computed once, when it is needed. */
+	uint8_t digest[2][WEFT_NVMF_PSK_MAX_BYTES];
+	bool digested[2];
 };
 
 /** What a handshake uses. */
@@ -47,8 +51,9 @@ int nvmf_tls_hello_read(const uint8_t *msg, size_t bytes, struct nvmf_tls_hello 
  * - -ENOENT: none has; out->hostnqn is that of the first offer that has the form of one, or empty
  * - -EACCES: the binder is that of a derivation that is not admitted: out->derivation
  * - -EKEYREJECTED: the host has another key
+ * - -E2BIG: not all of its keys were tried, there are too many
  */
-int nvmf_tls_hello_find(const struct nvmf_tls_hello *h, struct weft_nvmf_tls *keys,
+int nvmf_tls_hello_find(struct nvmf_tls_hello *h, struct weft_nvmf_tls *keys,
                         struct nvmf_tls_found *out);
 
 #endif /* NVMF_TLS_HELLO_H */

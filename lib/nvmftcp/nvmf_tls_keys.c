@@ -28,8 +28,9 @@ struct keys_subsys {
 struct weft_nvmf_tls {
 	unsigned int derivations;
 	_Atomic uint64_t generation;
-	pthread_mutex_t lock; /**< of what follows */
-	uint64_t serial;      /**< the last one */
+	pthread_mutex_t change; /**< taken first, by those that change what follows */
+	uint64_t serial;        /**< the last one; lock `change` */
+	pthread_mutex_t lock;   /**< of what follows */
 	LIST_HEAD(, keys_subsys) subsystems;
 };
 
@@ -41,6 +42,7 @@ weft_nvmf_tls_create(unsigned int derivations, struct weft_nvmf_tls **out)
 	if (t == NULL)
 		return -ENOMEM;
 	t->derivations = derivations;
+	pthread_mutex_init(&t->change, NULL);
 	pthread_mutex_init(&t->lock, NULL);
 	LIST_INIT(&t->subsystems);
 	*out = t;
@@ -71,6 +73,7 @@ weft_nvmf_tls_destroy(struct weft_nvmf_tls *t)
 	while (!LIST_EMPTY(&t->subsystems))
 		keys_remove(LIST_FIRST(&t->subsystems));
 	pthread_mutex_destroy(&t->lock);
+	pthread_mutex_destroy(&t->change);
 	free(t);
 }
 
@@ -86,11 +89,16 @@ keys_find(const struct weft_nvmf_tls *t, const char *nqn)
 }
 
 static bool
+keys_psk_same(const struct weft_nvmf_psk *a, const struct weft_nvmf_psk *b)
+{
+	return a->bytes == b->bytes && a->retained == b->retained &&
+	       memcmp(a->key, b->key, a->bytes) == 0;
+}
+
+static bool
 keys_same(const struct weft_nvmf_tls_key *a, const struct weft_nvmf_tls_key *b)
 {
-	return strcmp(a->hostnqn, b->hostnqn) == 0 && a->psk.bytes == b->psk.bytes &&
-	       a->psk.retained == b->psk.retained &&
-	       memcmp(a->psk.key, b->psk.key, a->psk.bytes) == 0;
+	return strcmp(a->hostnqn, b->hostnqn) == 0 && keys_psk_same(&a->psk, &b->psk);
 }
 
 /** Whether the key may stand behind the n others. */
@@ -109,7 +117,7 @@ keys_check(const struct weft_nvmf_tls_key *keys, uint32_t n)
 	return same >= WEFT_NVMF_PSKS_PER_HOST ? -E2BIG : 0;
 }
 
-/** Keys that stay keep their serial. With the lock. */
+/** Keys that stay keep their serial. With the lock `change`. */
 static void
 keys_number(struct weft_nvmf_tls *t, const struct keys_subsys *was, struct keys_entry *e)
 {
@@ -141,17 +149,20 @@ weft_nvmf_tls_set(struct weft_nvmf_tls *t, const char *subnqn, const struct weft
 	}
 	memcpy(fresh->nqn, subnqn, strlen(subnqn));
 	fresh->n = n;
-	pthread_mutex_lock(&t->lock);
+	pthread_mutex_lock(&t->change);
 	was = keys_find(t, subnqn);
 	for (uint32_t i = 0; i < n; i++) {
 		fresh->entries[i].k = keys[i];
 		keys_number(t, was, &fresh->entries[i]);
 	}
+	/* workers wait for this one */
+	pthread_mutex_lock(&t->lock);
 	if (was != NULL)
 		keys_remove(was);
 	if (n > 0)
 		LIST_INSERT_HEAD(&t->subsystems, fresh, link);
 	pthread_mutex_unlock(&t->lock);
+	pthread_mutex_unlock(&t->change);
 	atomic_fetch_add_explicit(&t->generation, 1, memory_order_release);
 	if (n == 0) {
 		free(fresh->entries);
@@ -160,25 +171,34 @@ weft_nvmf_tls_set(struct weft_nvmf_tls *t, const char *subnqn, const struct weft
 	return 0;
 }
 
-bool
-nvmf_tls_keys_each(struct weft_nvmf_tls *t, const char *hostnqn, const char *subnqn,
-                   bool (*fn)(void *arg, const struct weft_nvmf_psk *psk, uint64_t serial),
-                   void *arg)
+uint32_t
+nvmf_tls_keys_copy(struct weft_nvmf_tls *t, const char *hostnqn, const char *subnqn,
+                   unsigned int hash, struct nvmf_tls_key *out, uint32_t n_max, bool *more)
 {
 	const bool discovery = strcmp(subnqn, WEFT_NVMF_DISCOVERY_NQN) == 0;
 	const struct keys_subsys *s;
-	bool done = false;
+	uint32_t n = 0, k;
 
 	pthread_mutex_lock(&t->lock);
 	LIST_FOREACH (s, &t->subsystems, link) {
 		if (!discovery && strcmp(s->nqn, subnqn) != 0)
 			continue;
-		for (uint32_t i = 0; !done && i < s->n; i++)
-			if (strcmp(s->entries[i].k.hostnqn, hostnqn) == 0)
-				done = fn(arg, &s->entries[i].k.psk, s->entries[i].serial);
+		for (uint32_t i = 0; i < s->n; i++) {
+			const struct keys_entry *e = &s->entries[i];
+
+			if (e->k.psk.hash != hash || strcmp(e->k.hostnqn, hostnqn) != 0)
+				continue;
+			for (k = 0; k < n && !keys_psk_same(&out[k].psk, &e->k.psk);)
+				k++;
+			if (k == n_max)
+				*more = true;
+			else if (k == n)
+				out[n++] =
+				        (struct nvmf_tls_key){.psk = e->k.psk, .serial = e->serial};
+		}
 	}
 	pthread_mutex_unlock(&t->lock);
-	return done;
+	return n;
 }
 
 bool

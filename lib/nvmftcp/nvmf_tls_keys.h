@@ -6,14 +6,20 @@
 
 #include "weft_nvmf_tls.h"
 
+/** A key of a host. serial names it for as long as it is there. */
+struct nvmf_tls_key {
+	struct weft_nvmf_psk psk;
+	uint64_t serial;
+};
+
 /**
- * Call fn for each key of a host for a subsystem, with the store's lock held, until it returns
- * true. The discovery subsystem has the keys that the host has for any other. serial names the key
- * for as long as it is there.
+ * Copy the keys of this hash that a host has for a subsystem, each once, to n_max places, which are
+ * to be wiped. The discovery subsystem has the keys that the host has for any other. Returns how
+ * many; *more is set if there are others.
  */
-bool nvmf_tls_keys_each(struct weft_nvmf_tls *t, const char *hostnqn, const char *subnqn,
-                        bool (*fn)(void *arg, const struct weft_nvmf_psk *psk, uint64_t serial),
-                        void *arg);
+uint32_t nvmf_tls_keys_copy(struct weft_nvmf_tls *t, const char *hostnqn, const char *subnqn,
+                            unsigned int hash, struct nvmf_tls_key *out, uint32_t n_max,
+                            bool *more);
 /** Whether a key is there still. */
 bool nvmf_tls_keys_has(struct weft_nvmf_tls *t, uint64_t serial);
 /** It changes when a key goes. */

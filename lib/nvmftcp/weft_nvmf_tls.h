@@ -7,8 +7,8 @@
  * in the interchange format `NVMeTLSkey-1:hh:base64:`, and which hosts have which. All workers of a
  * target share one store of them.
  *
- * Any thread. The store's lock is held for a look at the keys, and by a handshake for the
- * computations with the keys of one host: some 10 us for each.
+ * Any thread. The store's lock is held for a look at the keys alone: a handshake copies those of
+ * its host, and computes without it.
  *
  * Keys are secrets: wipe them with weft_nvmf_psk_wipe().
  */

@@ -756,6 +756,40 @@ test_gone_meanwhile(void)
 	end();
 }
 
+/** A host with keys for many subsystems at the discovery subsystem: equal keys are tried once, and
+ * of others not more than there are tries. */
+static void
+test_many_keys(void)
+{
+	struct weft_nvmf_tls_key k = {.hostnqn = NV_HOST};
+	char sub[WEFT_NVMF_NQN_BYTES];
+	const char *why;
+
+	start(WEFT_NVMF_TCP_TLS_REQUIRED, BOTH, KEY32, NULL);
+	for (unsigned int v = 0; v < 2; v++)
+		for (unsigned int same = 0; same < 2; same++) {
+			CHECK_EQ(weft_nvmf_psk_parse(KEY_OTHER, &k.psk, &why), 0);
+			for (unsigned int i = 0; i < NVMF_TLS_TRIES_MAX; i++) {
+				k.psk.key[0] = same ? 0 : (uint8_t)(0x80 + i);
+				(void)snprintf(sub, sizeof(sub), "%s%u", NV_SUBSYS, i);
+				CHECK_EQ(weft_nvmf_tls_set(keys, sub, &k, 1), 0);
+			}
+			tls_client_open_key(&atls, KEY32, WEFT_NVMF_PSK_COMPAT, v, NV_HOST,
+			                    WEFT_NVMF_DISCOVERY_NQN);
+			admin.tls = &atls;
+			if (!same) {
+				refused(&admin, "than the first 16 that it could have", 51);
+				continue;
+			}
+			th_open(&h, &admin);
+			th_init(&admin);
+			close_q(&admin);
+		}
+	/* for its own subsystem it has one */
+	both_queues(KEY32, WEFT_NVMF_PSK_RFC8446, 0);
+	end();
+}
+
 /** What the store refuses. */
 static void
 test_store(void)
@@ -796,4 +830,5 @@ WEFT_TEST_MAIN({"keys, derivations, identities, and data", test_keys},
                {"segments that end inside a record", test_mid_record},
                {"ends of sessions and of keys", test_ends},
                {"a key goes in the middle of a handshake", test_gone_meanwhile},
+               {"keys that are tried", test_many_keys},
                {"what the store of keys refuses", test_store})
