@@ -390,6 +390,9 @@ nvmf_tls_rx(struct nvmf_tls *s, const uint8_t *p, size_t bytes)
 	if (s->failed)
 		return 0;
 	nvmf_tls_record_look(&s->record, p, bytes);
+	/* libssl makes room for a message when its head has come */
+	if (!s->ready && s->record.longest > NVMF_TLS_HELLO_BYTES)
+		return tls_fail(s, "its handshake is too long");
 	s->in = p;
 	s->in_bytes = bytes;
 	s->hello_bytes += s->ready ? 0 : bytes;

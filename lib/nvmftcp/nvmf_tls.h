@@ -12,7 +12,8 @@
  * the binder was found right.
  *
  * Memory: what TCP does not take yet, at most NVMF_TLS_OUT_BYTES; one record that is incomplete;
- * in a handshake at most NVMF_TLS_HELLO_BYTES of messages.
+ * in a handshake a message of at most NVMF_TLS_HELLO_BYTES: one that says that it is longer is
+ * refused when its head has come, before libssl makes room for it.
  *
  * Thread: the worker's. Nothing blocks.
  */

@@ -570,6 +570,20 @@ test_places(void)
 	until_end(&io, S_NS);
 	CHECK(strstr(h.why, "its handshake is too long") != NULL);
 	close_q(&io);
+	/* one that says that it will, by its head alone, and by a head in two records */
+	th_open(&h, &io);
+	vt_tcp_send(&io.p, "\26\3\1\x40\0\1\0\x40\1", 9);
+	until_end(&io, S_NS);
+	CHECK(io.p.ended);
+	CHECK(strstr(h.why, "its handshake is too long") != NULL);
+	close_q(&io);
+	th_open(&h, &io);
+	vt_tcp_send(&io.p, "\26\3\1\0\2\1\0\26\3\1\0\2\x40\1", 14);
+	until_end(&io, S_NS);
+	CHECK(io.p.ended);
+	CHECK(strstr(h.why, "its handshake is too long") != NULL);
+	CHECK_EQ(stats().tls_expired, 4);
+	close_q(&io);
 	/* one that goes gives its place back */
 	for (unsigned int i = 0; i < 10; i++) {
 		th_open(&h, &io);
