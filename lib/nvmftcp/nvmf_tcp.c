@@ -334,6 +334,7 @@ tcp_look(struct tcp_conn *c, uint64_t now_ns)
 			tcp_look_by(t, c->close_ns);
 		if (since != UINT64_MAX)
 			tcp_look_by(t, now_ns + t->attr.stall_ns / 8);
+		nvmf_tcp_tx_again(c);
 	}
 }
 

@@ -77,9 +77,12 @@ struct tcp_tx {
 	uint32_t data_bytes; /**< that are left */
 	uint32_t tail_bytes, tail_at;
 	struct tcp_place place;
-	bool ends_cmd; /**< with it, the first answer is sent */
-	bool busy;     /**< there is one */
-	bool pumping;  /**< nvmf_tcp_tx() runs */
+	bool ends_cmd;       /**< with it, the first answer is sent */
+	bool busy;           /**< there is one */
+	bool pumping;        /**< nvmf_tcp_tx() runs */
+	bool again;          /**< its share of a turn is used up: weft_nvmf_tcp_poll() goes on */
+	uint32_t turn_bytes; /**< that were encrypted in this turn */
+	uint64_t turn_ns;
 	/** A C2HTermReq that is to be sent next, and then the end. */
 	uint8_t term[NVMF_TCP_TERM_BYTES + NVMF_TCP_TERM_ECHO_MAX];
 	uint32_t term_bytes;
@@ -237,8 +240,10 @@ void nvmf_tcp_out_close(struct tcp_conn *c);
 
 /* ---- nvmf_tcp_tx.c ---- */
 
-/** Send what there is, as far as TCP has room. */
+/** Send what there is, as far as TCP has room; with TLS, as far as the share of a turn goes. */
 void nvmf_tcp_tx(struct tcp_conn *c);
+/** A poll: go on, with the share of another turn. */
+void nvmf_tcp_tx_again(struct tcp_conn *c);
 /** The ICReq was right: answer it. The first PDU of the connection. */
 void nvmf_tcp_tx_icresp(struct tcp_conn *c, const struct nvmf_tcp_ic *ic);
 /** The host has made a fault: tell it, with so many octets of the header in rx.head, and end the

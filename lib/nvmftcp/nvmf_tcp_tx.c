@@ -11,6 +11,10 @@
 #define TX_DATA_BYTES 131072U
 #define TX_PIECES     16 /**< of one call of nvmf_tcp_out_write() */
 
+/** What a connection encrypts in a turn of the worker: as much as weft_stream_write() takes in one
+ * call, of which TLS makes one for each record. */
+#define TX_TURN_BYTES 65536U
+
 /* octets of an answer's CQE */
 #define TX_CQE_SQHD   8
 #define TX_CQE_STATUS 14
@@ -166,6 +170,11 @@ tx_send(struct tcp_conn *c)
 		size_t all = 0;
 		ssize_t took;
 
+		if (c->tls != NULL && x->turn_bytes >= TX_TURN_BYTES) {
+			x->again = true;
+			tcp_look_by(c->t, tcp_now(c));
+			return false;
+		}
 		for (unsigned int i = 0; i < n; i++)
 			all += iov[i].iov_len;
 		took = nvmf_tcp_out_write(c, iov, n);
@@ -176,7 +185,9 @@ tx_send(struct tcp_conn *c)
 		if (took > 0)
 			x->moved_ns = tcp_now(c);
 		tx_took(x, (size_t)took);
-		if ((size_t)took < all)
+		x->turn_bytes += (uint32_t)took;
+		/* TLS that keeps nothing back has used up its share: no `writable` follows */
+		if ((size_t)took < all && (c->tls == NULL || nvmf_tcp_out_left(c) > 0))
 			return false;
 	}
 	return true;
@@ -203,8 +214,12 @@ nvmf_tcp_tx(struct tcp_conn *c)
 	struct tcp_tx *x = &c->tx;
 
 	/* What is queued inside a call of the controller is sent by the loop that made the call. */
-	if (x->pumping || x->ended || c->s == NULL || c->lost)
+	if (x->pumping || x->ended || x->again || c->s == NULL || c->lost)
 		return;
+	if (x->turn_ns != tcp_now(c)) {
+		x->turn_ns = tcp_now(c);
+		x->turn_bytes = 0;
+	}
 	if (!x->busy)
 		x->moved_ns = tcp_now(c);
 	x->pumping = true;
@@ -223,6 +238,16 @@ nvmf_tcp_tx(struct tcp_conn *c)
 		x->ended = true;
 		nvmf_tcp_out_close(c);
 	}
+}
+
+void
+nvmf_tcp_tx_again(struct tcp_conn *c)
+{
+	if (!c->tx.again)
+		return;
+	c->tx.again = false;
+	c->tx.turn_bytes = 0;
+	nvmf_tcp_tx(c);
 }
 
 void

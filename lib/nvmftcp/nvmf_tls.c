@@ -432,7 +432,8 @@ nvmf_tls_write(struct nvmf_tls *s, const struct iovec *iov, unsigned int n)
 {
 	size_t taken = 0, k, did;
 
-	while (tls_drain(s) == 0 && (k = tls_gather(s, iov, n, taken)) > 0) {
+	while (taken < NVMF_TLS_TURN_BYTES && tls_drain(s) == 0 &&
+	       (k = tls_gather(s, iov, n, taken)) > 0) {
 		ERR_clear_error();
 		/* RFC 8446 s5.5; libssl sends it with the next data */
 		if (s->keyed_bytes >= s->ctx->update_bytes)

@@ -26,6 +26,7 @@
 #define NVMF_TLS_TEXT_BYTES  16384U /**< longest plaintext of a record */
 #define NVMF_TLS_OUT_BYTES   (NVMF_TLS_TEXT_BYTES + 4096U)
 #define NVMF_TLS_HELLO_BYTES 16384U /**< that a host may send before its handshake is done */
+#define NVMF_TLS_TURN_BYTES  65536U /**< that a call of nvmf_tls_write() encrypts */
 /** KeyUpdates of a host in a row, without data between them. */
 #define NVMF_TLS_UPDATES_MAX 32U
 
@@ -77,7 +78,8 @@ void nvmf_tls_close(struct nvmf_tls *s);
  * -EPROTO: the session has failed, and an alert is to be sent: nvmf_tls_why(), nvmf_tls_flush().
  */
 int nvmf_tls_rx(struct nvmf_tls *s, const uint8_t *p, size_t bytes);
-/** Encrypt and send octets of n pieces. Returns how many were taken, or -errno. */
+/** Encrypt and send octets of n pieces: what TCP takes, and a record more; not more than
+ * NVMF_TLS_TURN_BYTES. Returns how many were taken, or -errno. */
 ssize_t nvmf_tls_write(struct nvmf_tls *s, const struct iovec *iov, unsigned int n);
 /** Give TCP what is left. Returns how much still is, or -errno. */
 ssize_t nvmf_tls_flush(struct nvmf_tls *s);

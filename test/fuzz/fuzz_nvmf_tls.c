@@ -224,7 +224,8 @@ step(struct fuzz_in *in, uint8_t op)
 			break;
 		took = nvmf_tls_write(f.s, v, 2);
 		FUZZ_CHECK(took >= 0 && (size_t)took <= v[0].iov_len + v[1].iov_len);
-		FUZZ_CHECK((size_t)took == v[0].iov_len + v[1].iov_len || nvmf_tls_left(f.s) > 0);
+		FUZZ_CHECK((size_t)took == v[0].iov_len + v[1].iov_len || nvmf_tls_left(f.s) > 0 ||
+		           took >= (ssize_t)NVMF_TLS_TURN_BYTES);
 		f.down += (uint64_t)took;
 		break;
 	case 5:

@@ -710,6 +710,34 @@ test_mid_record(void)
 	end();
 }
 
+/** A host's reads do not have the whole of a worker's turn, whatever TCP has room for: the rest is
+ * encrypted in later polls. */
+static void
+test_share(void)
+{
+	struct weft_nvmf_sqe sqe = th_rw(WEFT_NVMF_IO_READ, 0, 262144);
+	uint16_t cid;
+
+	start(WEFT_NVMF_TCP_TLS_REQUIRED, BOTH, KEY32, NULL);
+	both_queues(KEY32, WEFT_NVMF_PSK_RFC8446, 0);
+	CHECK_EQ(th_do(&io, th_rw(WEFT_NVMF_IO_WRITE, 0, 262144), out, 262144), 0);
+	/* the congestion window grows */
+	for (unsigned int i = 0; i < 8; i++)
+		CHECK_EQ(th_do(&io, th_rw(WEFT_NVMF_IO_READ, 0, 262144), in, 262144), 0);
+	memset(in, 0, 262144);
+	h.frozen = true;
+	cid = th_send(&io, &sqe, in, 262144, false);
+	for (unsigned int i = 0; i < 200; i++)
+		th_step(&h);
+	th_pump(&io);
+	CHECK_MSG(itls.text_bytes > 0 && itls.text_bytes <= 65536 + 16384, "%zu octets",
+	          itls.text_bytes);
+	h.frozen = false;
+	CHECK_EQ(th_wait(&io, cid), 0);
+	CHECK_MEM(in, out, 262144);
+	end();
+}
+
 /** Ends: of the host by close_notify, of the target, and of a key. */
 static void
 test_ends(void)
@@ -842,6 +870,7 @@ WEFT_TEST_MAIN({"keys, derivations, identities, and data", test_keys},
                {"one address does not have all places", test_crowd},
                {"hosts that stop are reset", test_stalls},
                {"segments that end inside a record", test_mid_record},
+               {"a host's share of a turn", test_share},
                {"ends of sessions and of keys", test_ends},
                {"a key goes in the middle of a handshake", test_gone_meanwhile},
                {"keys that are tried", test_many_keys},
