@@ -127,6 +127,7 @@ worker_up(struct target_nvmf *n, uint32_t i)
 	                                  .ended = target_nvmf_ended,
 	                                  .clock = target_nvmf_clock,
 	                                  .auth_failed = target_nvmf_auth_failed,
+	                                  .unproven = target_nvmf_unproven,
 	                                  .owner = nw};
 	struct weft_nvmf_rdma_attr ra = {
 	        .ctx = n->t->stack.ctx,

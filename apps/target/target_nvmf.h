@@ -177,6 +177,8 @@ struct target_nvmf_worker *target_nvmf_at(struct target_nvmf *n, const struct we
 bool target_nvmf_admits(struct target_nvmf *n, const struct sockaddr_storage *remote);
 /** Of weft_nvmf_group_attr: log that a host has not proved its name. */
 void target_nvmf_auth_failed(struct weft_nvmf_group *g, const char *hostnqn, uint8_t why);
+/** Likewise, that it needs TLS for this subsystem or controller, and has none. */
+void target_nvmf_unproven(struct weft_nvmf_group *g, const char *hostnqn, const char *subnqn);
 /** Of weft_nvmf_tcp_attr: log that a host was refused because of TLS. */
 void target_nvmf_tls_refused(void *owner, const struct sockaddr_storage *remote, const char *why);
 /** Log that a connection was refused. */

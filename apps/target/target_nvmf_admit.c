@@ -85,3 +85,12 @@ target_nvmf_auth_failed(struct weft_nvmf_group *g, const char *hostnqn, uint8_t 
 	target_log(UI_WARNING "host %s was refused, as it has not proved its name: %s", hostnqn,
 	           why < WEFT_NVMF_AUTH_REASONS ? texts[why] : "unknown");
 }
+
+void
+target_nvmf_unproven(struct weft_nvmf_group *g, const char *hostnqn, const char *subnqn)
+{
+	(void)g;
+	target_log(UI_WARNING "host %s was refused for subsystem %s: its connection has no TLS, by "
+	                      "which it would prove its name",
+	           hostnqn, subnqn);
+}

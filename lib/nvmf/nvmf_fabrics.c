@@ -51,9 +51,10 @@ fabrics_connect_start(struct nvmf_slot *s)
 	return WEFT_NVMF_OK;
 }
 
-/** A new controller. With the lock. Returns a status. */
+/** A new controller. With the lock. Returns a status. *unproven: it is that of a host that has not
+ * proved its name. */
 static uint16_t
-connect_admin(struct nvmf_slot *s, const struct weft_nvmf_connect *d)
+connect_admin(struct nvmf_slot *s, const struct weft_nvmf_connect *d, bool *unproven)
 {
 	struct weft_nvmf_queue *q = s->queue;
 	struct weft_nvmf *t = q->group->target;
@@ -65,7 +66,8 @@ connect_admin(struct nvmf_slot *s, const struct weft_nvmf_connect *d)
 		return connect_refuse(s, AT_CNTLID);
 	if (sub == NULL)
 		return connect_refuse(s, AT_SUBNQN);
-	if (!nvmf_host_ok(sub, d->hostnqn) || (sub->proven_only && q->proven == NULL))
+	*unproven = nvmf_host_ok(sub, d->hostnqn) && sub->proven_only && q->proven == NULL;
+	if (!nvmf_host_ok(sub, d->hostnqn) || *unproven)
 		return NVMF_NEVER(WEFT_NVMF_CONNECT_HOST);
 	if (nvmf_auth_begin(q, sub, d->hostnqn, &auth) != WEFT_NVMF_OK)
 		return WEFT_NVMF_CONNECT_BUSY;
@@ -80,9 +82,9 @@ connect_admin(struct nvmf_slot *s, const struct weft_nvmf_connect *d)
 	return WEFT_NVMF_OK;
 }
 
-/** A queue of a controller that lives. With the lock. Returns a status. */
+/** A queue of a controller that lives. With the lock. Returns a status. *unproven likewise. */
 static uint16_t
-connect_io(struct nvmf_slot *s, const struct weft_nvmf_connect *d, uint16_t qid)
+connect_io(struct nvmf_slot *s, const struct weft_nvmf_connect *d, uint16_t qid, bool *unproven)
 {
 	struct weft_nvmf_queue *q = s->queue;
 	struct weft_nvmf *t = q->group->target;
@@ -110,7 +112,8 @@ connect_io(struct nvmf_slot *s, const struct weft_nvmf_connect *d, uint16_t qid)
 	    c->ioq[qid - 1] != NULL || c->admin == NULL)
 		return WEFT_NVMF_SEQUENCE;
 	/* a controller that has its admin queue by TLS has all its queues by TLS */
-	if ((c->admin->proven != NULL || c->subsys->proven_only) && q->proven == NULL)
+	*unproven = (c->admin->proven != NULL || c->subsys->proven_only) && q->proven == NULL;
+	if (*unproven)
 		return NVMF_NEVER(WEFT_NVMF_CONNECT_HOST);
 	if (nvmf_auth_begin(q, c->subsys, d->hostnqn, &q->auth) != WEFT_NVMF_OK)
 		return WEFT_NVMF_CONNECT_BUSY;
@@ -139,6 +142,7 @@ fabrics_connect(struct nvmf_slot *s)
 	const uint16_t qid = (uint16_t)(s->sqe.cdw[10] >> 16);
 	uint8_t data[WEFT_NVMF_CONNECT_BYTES];
 	struct weft_nvmf_connect d;
+	bool unproven = false;
 	uint16_t status;
 	uint32_t wrong;
 
@@ -154,9 +158,9 @@ fabrics_connect(struct nvmf_slot *s)
 	else if (q->proven != NULL && strcmp(q->proven->subnqn, d.subnqn) != 0)
 		status = connect_refuse(s, AT_SUBNQN);
 	else if (qid == 0)
-		status = connect_admin(s, &d);
+		status = connect_admin(s, &d, &unproven);
 	else
-		status = connect_io(s, &d, qid);
+		status = connect_io(s, &d, qid, &unproven);
 	connect_count(&t->stats, status);
 	if (status == WEFT_NVMF_OK) {
 		q->size = (s->sqe.cdw[11] & 0xffff) + 1;
@@ -164,6 +168,8 @@ fabrics_connect(struct nvmf_slot *s)
 		s->result = q->ctrl->cntlid | (q->auth != NULL ? CONNECT_ATR : 0);
 	}
 	nvmf_unlock(t);
+	if (unproven && q->group->attr.unproven != NULL)
+		q->group->attr.unproven(q->group, d.hostnqn, d.subnqn);
 	nvmf_complete(s, status);
 }
 

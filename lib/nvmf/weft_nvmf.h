@@ -245,6 +245,9 @@ struct weft_nvmf_group_attr {
 	uint64_t (*clock)(const struct weft_nvmf_group *g);
 	/** May be NULL. A host has not proved its name; why: WEFT_NVMF_AUTH_EXPIRED ... */
 	void (*auth_failed)(struct weft_nvmf_group *g, const char *hostnqn, uint8_t why);
+	/** May be NULL. A Connect was refused, as its connection has not proved the host's name:
+	 * weft_nvmf_proven_only(), or an I/O queue of a controller whose admin queue has. */
+	void (*unproven)(struct weft_nvmf_group *g, const char *hostnqn, const char *subnqn);
 	void *owner;
 };
 
