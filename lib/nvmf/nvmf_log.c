@@ -37,10 +37,13 @@ log_offset(const struct nvmf_slot *s)
 }
 
 /** Subsystems that the controller's host may use. With the lock. */
+/** Whether the host may use the subsystem by this listener. */
 static bool
-log_shows(const struct nvmf_slot *s, const struct weft_nvmf_subsys *sub)
+log_shows(const struct nvmf_slot *s, const struct weft_nvmf_subsys *sub,
+          const struct weft_nvmf_listener *l)
 {
-	return !sub->ending && nvmf_host_ok(sub, s->queue->ctrl->hostnqn);
+	return !sub->ending && nvmf_host_ok(sub, s->queue->ctrl->hostnqn) &&
+	       (!sub->proven_only || l->tls != WEFT_NVMF_LISTENER_PLAIN);
 }
 
 static uint64_t
@@ -48,11 +51,12 @@ log_discovery_records(const struct nvmf_slot *s)
 {
 	struct weft_nvmf *t = s->queue->group->target;
 	const struct weft_nvmf_subsys *sub;
-	uint64_t n = 1;
+	uint64_t n = t->nlisteners; /* the discovery subsystem */
 
-	LIST_FOREACH (sub, &t->subsystems, link)
-		n += log_shows(s, sub);
-	return n * t->nlisteners;
+	for (uint32_t i = 0; i < t->nlisteners; i++)
+		LIST_FOREACH (sub, &t->subsystems, link)
+			n += log_shows(s, sub, &t->listeners[i]);
+	return n;
 }
 
 /** Whether NSID i + 1 is a group of asymmetric access. With the lock. */
@@ -340,7 +344,7 @@ log_discovery(struct nvmf_slot *s)
 		log_put(s, at, p, sizeof(p));
 		at += DISC_BYTES;
 		LIST_FOREACH (sub, &t->subsystems, link) {
-			if (!log_shows(s, sub))
+			if (!log_shows(s, sub, &t->listeners[i]))
 				continue;
 			log_discovery_entry(p, &t->listeners[i], sub);
 			log_put(s, at, p, sizeof(p));

@@ -376,6 +376,8 @@ weft_nvmf_proven_only(struct weft_nvmf_subsys *s, bool only)
 	struct nvmf_ctrl *c;
 
 	nvmf_lock(s->target);
+	if (s->proven_only != only)
+		nvmf_discovery_changed(s->target);
 	s->proven_only = only;
 	LIST_FOREACH (c, &s->target->ctrls, link)
 		if (only && c->subsys == s && (c->admin == NULL || c->admin->proven == NULL))

@@ -125,7 +125,7 @@ int weft_nvmf_ana(struct weft_nvmf_subsys *s, enum weft_nvmf_ana_state state);
 void weft_nvmf_any_host(struct weft_nvmf_subsys *s, bool any);
 
 /** Whether hosts use it only by connections that have proved their names, as those with TLS have.
- * Controllers whose admin queue has not end. */
+ * Controllers whose admin queue has not end, and discovery leaves out listeners without TLS. */
 void weft_nvmf_proven_only(struct weft_nvmf_subsys *s, bool only);
 
 /* ---- Controllers ---- */

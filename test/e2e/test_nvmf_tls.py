@@ -236,7 +236,11 @@ def discovered(t, q):
 def test_discovery():
     """Discovery says whether TLS is required; with `allowed` hosts have it or not."""
     t = Tls("s3", 3, f"{HOST} {ONE_TEXT}").start()
-    assert discovered(t, TlsQueue(t, subnqn=DISCOVERY)) == {(1, 2)}
+    q = TlsQueue(t, subnqn=DISCOVERY)
+    assert discovered(t, q) == {(1, 2)}
+    assert struct.unpack_from("<Q", q.data, 8)[0] == 3
+    records = [q.data[at:at + 1024] for at in range(1024, 4096, 1024)]
+    assert [e[0] for e in records if e[256:512].rstrip(b"\0").decode() == NQN] == [3], "by RDMA as well"
     assert t.term() == 0
     edit(t, "tls = required", "tls = allowed")
     t.start()
