@@ -211,7 +211,7 @@ tls_on_hello(SSL *ssl, int *alert, void *arg)
 	(void)arg;
 	if (s->psk != NULL)
 		return SSL_CLIENT_HELLO_SUCCESS;
-	/* RFC 8446 s4.2.11: which identities there are is not told */
+	/* RFC 8446 s4.2.11: the alert does not tell which identities there are; the time does */
 	*alert = s->why == NVMF_TLS_NO_PSK ? SSL_AD_HANDSHAKE_FAILURE : SSL_AD_DECRYPT_ERROR;
 	return SSL_CLIENT_HELLO_ERROR;
 }
@@ -344,7 +344,10 @@ tls_fail(struct nvmf_tls *s, const char *text)
 	s->failed = true;
 	if (s->why == NVMF_TLS_OK) {
 		s->why = NVMF_TLS_FAULT;
-		s->text = text != NULL ? text : e != 0 ? ERR_reason_error_string(e) : "no memory";
+		s->text = text != NULL   ? text
+		          : s->lost != 0 ? "TCP has failed"
+		          : e != 0       ? ERR_reason_error_string(e)
+		                         : "no memory";
 	}
 	ERR_clear_error();
 	return -EPROTO;

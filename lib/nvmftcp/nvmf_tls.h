@@ -8,8 +8,10 @@
  * Pre-shared keys with (EC)DHE alone, no certificates, no tickets, no early data;
  * TLS_AES_128_GCM_SHA256 or TLS_AES_256_GCM_SHA384, as the key's hash says.
  *
- * A host without a right key makes it compute hashes alone: the Diffie-Hellman exchange comes after
- * the binder was found right.
+ * The Diffie-Hellman exchange comes after the binder was found right. So a host without a right key
+ * makes it compute hashes alone, unless it repeats a ClientHello that it has seen of another host:
+ * that has a right binder, and takes an exchange and a place until its time is over. How long the
+ * alert takes tells whether a key was tried, and so whether there is one of these names.
  *
  * Memory: what TCP does not take yet, at most NVMF_TLS_OUT_BYTES; one record that is incomplete;
  * in a handshake a message of at most NVMF_TLS_HELLO_BYTES: one that says that it is longer is
