@@ -16,16 +16,17 @@
 #define SWITCH_ARP_BYTES 28 /* RFC 826, of Ethernet and IPv4 */
 #define SWITCH_ARP_ASK   1
 /* RFC 4861 s4 */
-#define SWITCH_ND_RA       134
-#define SWITCH_ND_NS       135
-#define SWITCH_ND_NA       136
-#define SWITCH_ND_REDIRECT 137
-#define SWITCH_ND_BYTES    24 /* up to the end of the target */
-#define SWITCH_NEXT_HDR    6  /* offset in the header of IPv6 */
-#define SWITCH_TCP_FIN     0x01
-#define SWITCH_TCP_SYN     0x02
-#define SWITCH_TCP_RST     0x04
-#define SWITCH_TCP_ACK     0x10
+#define SWITCH_ND_RA        134
+#define SWITCH_ND_NS        135
+#define SWITCH_ND_NA        136
+#define SWITCH_ND_REDIRECT  137
+#define SWITCH_ND_BYTES     24 /* up to the end of the target */
+#define SWITCH_OPTION_BYTES 8  /* of a link-layer address of Ethernet */
+#define SWITCH_NEXT_HDR     6  /* offset in the header of IPv6 */
+#define SWITCH_TCP_FIN      0x01
+#define SWITCH_TCP_SYN      0x02
+#define SWITCH_TCP_RST      0x04
+#define SWITCH_TCP_ACK      0x10
 /* What netif_steer_look() examines, and beyond it nothing is read here. */
 #define SWITCH_READ STEER_READ_BYTES
 
@@ -121,8 +122,10 @@ switch_teaches(const struct portd_switch *s, const struct frame *f)
 
 	if (f->type == RTE_ETHER_TYPE_ARP) {
 		p = switch_arp(f);
+		/* RFC 826 updates a known sender whatever the target is. A station that announces
+		 * a new MAC address asks for itself (RFC 5227 s2.3). */
 		return p != NULL && !switch_is_zero(p + 14, 4) && !switch_has_addr(s, p + 14, 4) &&
-		       switch_has_addr(s, p + 24, 4);
+		       (switch_has_addr(s, p + 24, 4) || memcmp(p + 14, p + 24, 4) == 0);
 	}
 	p = switch_nd(f);
 	if (p == NULL || switch_has_addr(s, f->p + f->l3 + 8, 16) ||
@@ -140,6 +143,25 @@ switch_teaches(const struct portd_switch *s, const struct frame *f)
 	}
 }
 
+/**
+ * Whether the options of a Neighbor Solicitation are none, or one: the source's link-layer address,
+ * which is the device's (RFC 4861 s4.3, s4.6.1). Any other one would teach the neighbour to send
+ * our frames elsewhere.
+ */
+static bool
+switch_options_ok(const struct portd_switch *s, const struct frame *f, const uint8_t *p)
+{
+	static const uint8_t head[2] = {1, 1}; /* in units of 8 octets */
+	const unsigned int bytes = weft_get_be16(f->p + f->l3 + 4);
+
+	if (bytes == SWITCH_ND_BYTES)
+		return true;
+	return bytes == SWITCH_ND_BYTES + SWITCH_OPTION_BYTES &&
+	       f->len - f->l3 >= NETIF_IPV6_LEN + bytes &&
+	       memcmp(p + SWITCH_ND_BYTES, head, sizeof(head)) == 0 &&
+	       switch_has_mac(s, p + SWITCH_ND_BYTES + sizeof(head));
+}
+
 /** Whether a process asks for a neighbour, by the shared address. */
 static bool
 switch_asks(const struct portd_switch *s, const struct frame *f)
@@ -154,7 +176,7 @@ switch_asks(const struct portd_switch *s, const struct frame *f)
 	}
 	p = switch_nd(f);
 	return p != NULL && p[0] == SWITCH_ND_NS && switch_has_addr(s, f->p + f->l3 + 8, 16) &&
-	       !switch_has_addr(s, p + 8, 16);
+	       !switch_has_addr(s, p + 8, 16) && switch_options_ok(s, f, p);
 }
 
 /* ---- Verdicts ---- */

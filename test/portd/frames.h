@@ -20,7 +20,7 @@ static const uint8_t our_mac[6] UNUSED = {2, 0, 0, 0, 0, 1};
 static const uint8_t peer_mac[6] UNUSED = {2, 0, 0, 0, 0, 2};
 static const uint8_t all_mac[6] UNUSED = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
 static const uint8_t our4[4] UNUSED = {10, 0, 0, 1}, peer4[4] UNUSED = {10, 0, 0, 2};
-static const uint8_t zero4[4] UNUSED;
+static const uint8_t other4[4] UNUSED = {10, 0, 0, 3}, zero4[4] UNUSED;
 static const uint8_t our6[16] UNUSED = {0xfd, [15] = 1}, peer6[16] UNUSED = {0xfd, [15] = 2};
 static const uint8_t our_ll[16] UNUSED = {0xfe, 0x80, [15] = 1}, zero6[16] UNUSED;
 

@@ -282,7 +282,11 @@ test_in_neighbours(void)
 	CHECK_EQ(in(&w, &proc), PORTD_TO_DAEMON);
 	arp(&w, all_mac, peer_mac, 1, our4, our4); /* a conflict */
 	CHECK_EQ(in(&w, &proc), PORTD_TO_DAEMON);
-	arp(&w, all_mac, peer_mac, 1, peer4, peer4); /* about others */
+	arp(&w, all_mac, peer_mac, 1, peer4, peer4); /* RFC 5227 s2.3: a peer announces itself */
+	CHECK_EQ(in(&w, &proc), PORTD_TO_ALL);
+	arp(&w, all_mac, peer_mac, 2, peer4, peer4); /* the same as a reply */
+	CHECK_EQ(in(&w, &proc), PORTD_TO_ALL);
+	arp(&w, all_mac, peer_mac, 1, peer4, other4); /* about others */
 	CHECK_EQ(in(&w, &proc), PORTD_TO_DAEMON);
 	w.n = w.l3 + 20;
 	CHECK_EQ(in(&w, &proc), PORTD_TO_DAEMON);
@@ -373,6 +377,50 @@ test_out_spoofed(void)
 	memcpy(w.b, peer_mac, 6);
 	memcpy(w.b + 6, our_mac, 6);
 	DROPS(&w, 0, PORTD_WHY_OTHER);
+}
+
+/** A Neighbor Solicitation for the peer with these octets behind it. */
+static void
+ask6(struct w *w, const uint8_t *options, unsigned int bytes)
+{
+	nd(w, peer_mac, our_mac, 135, our6, peer6, peer6);
+	weft_put_be16(w->b + w->l3 + 4, (uint16_t)(24 + bytes));
+	put(w, options, bytes);
+}
+
+/** RFC 4861 s4.6.1: the option says which MAC address our address has. */
+static void
+test_out_options(void)
+{
+	uint8_t option[16] = {1, 1};
+	enum portd_why why;
+	uint32_t proc;
+	struct w w;
+
+	up(0);
+	memcpy(option + 2, our_mac, 6);
+	ask6(&w, option, 0);
+	CHECK_EQ(out(&w, 0, &proc, &why), PORTD_TO_WIRE);
+	ask6(&w, option, 8);
+	CHECK_EQ(out(&w, 0, &proc, &why), PORTD_TO_WIRE);
+	for (unsigned int i = 0; i < 8; i++) {
+		option[i]++; /* another option, another length, another MAC address */
+		ask6(&w, option, 8);
+		DROPS(&w, 0, PORTD_WHY_NEIGH);
+		option[i]--;
+	}
+	memcpy(option + 8, option, 8);
+	ask6(&w, option, 16); /* two of it: the second could be another's */
+	DROPS(&w, 0, PORTD_WHY_NEIGH);
+	ask6(&w, option, 8);
+	weft_put_be16(w.b + w.l3 + 4, 28); /* half an option */
+	DROPS(&w, 0, PORTD_WHY_NEIGH);
+	ask6(&w, option, 8);
+	w.n -= 1; /* its end is cut off */
+	DROPS(&w, 0, PORTD_WHY_NEIGH);
+	ask6(&w, option, 8);
+	weft_put_be16(w.b + w.l3 + 4, 20); /* less than it has */
+	DROPS(&w, 0, PORTD_WHY_NEIGH);
 }
 
 /** Only the daemon says who has the address. */
@@ -573,17 +621,17 @@ test_any(void)
 	}
 }
 
-WEFT_TEST_MAIN({"wire: a segment goes to the owner of its local port", test_in_tcp},
-               {"wire: segments of IPv6, also behind extension headers", test_in_ip6},
-               {"wire: only frames of the VLAN", test_in_vlan},
-               {"wire: fragments are the daemon's", test_in_fragments},
-               {"wire: an ICMP error goes to the owner of the quoted segment", test_in_icmp},
-               {"wire: neighbours are every process', our addresses the daemon's",
-                test_in_neighbours},
-               {"process: its segments and its questions for neighbours leave", test_out_wire},
-               {"process: what it forges is dropped, for a reason", test_out_spoofed},
-               {"process: it does not speak for the address", test_out_neighbours},
-               {"process: segments to the shared address come back", test_out_local},
-               {"a reset answers as RFC 9293 s3.10.7.1 says", test_reset},
-               {"a reset has the segment's tag", test_reset_tag},
-               {"any octets have a verdict", test_any})
+WEFT_TEST_MAIN(
+        {"wire: a segment goes to the owner of its local port", test_in_tcp},
+        {"wire: segments of IPv6, also behind extension headers", test_in_ip6},
+        {"wire: only frames of the VLAN", test_in_vlan},
+        {"wire: fragments are the daemon's", test_in_fragments},
+        {"wire: an ICMP error goes to the owner of the quoted segment", test_in_icmp},
+        {"wire: neighbours are every process', our addresses the daemon's", test_in_neighbours},
+        {"process: its segments and its questions for neighbours leave", test_out_wire},
+        {"process: what it forges is dropped, for a reason", test_out_spoofed},
+        {"process: it does not speak for the address", test_out_neighbours},
+        {"process: a question gives the device's MAC address and no other", test_out_options},
+        {"process: segments to the shared address come back", test_out_local},
+        {"a reset answers as RFC 9293 s3.10.7.1 says", test_reset},
+        {"a reset has the segment's tag", test_reset_tag}, {"any octets have a verdict", test_any})
