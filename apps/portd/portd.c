@@ -275,11 +275,10 @@ daemon_up(struct daemon *d, struct args *a)
 	const struct stack_opt so = {
 	        .progname = "weft-portd", .one_worker = true, .serves = true, .quiet = a->quiet};
 	struct conf_port *p = &a->conf.ports[0];
-	const struct portd_table_attr ta = {.max_claims = a->max_claims,
-	                                    .max_blocks = a->max_blocks,
-	                                    .dead_ns = a->conf.tcp.time_wait_us != 0
-	                                                       ? a->conf.tcp.time_wait_us * 1000ULL
-	                                                       : PORTD_DEAD_US * 1000ULL};
+	struct portd_table_attr ta = {.max_claims = a->max_claims,
+	                              .max_blocks = a->max_blocks,
+	                              .max_procs = a->max_procs,
+	                              .dead_ns = PORTD_DEAD_US * 1000ULL};
 	char err[CONF_ERR_MAX], dev[RTE_ETH_NAME_MAX_LEN];
 	int rc;
 

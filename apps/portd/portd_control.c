@@ -172,7 +172,7 @@ request_do(struct portd_control *c, struct conn *x, const struct portd_request *
 		*a = c->attr.common;
 		return control_hello(c, x, now_ns, a);
 	case PORTD_CLAIM:
-		rc = portd_table_claim(t, x->proc, r->port);
+		rc = portd_table_claim(t, x->proc, r->port, now_ns);
 		count(rc == 0 ? &c->counts.claims : &c->counts.claims_refused);
 		return rc;
 	case PORTD_RELEASE:

@@ -41,14 +41,16 @@ enum portd_type {
 	 * error the daemon closes the socket. */
 	PORTD_HELLO = 1,
 	/** Have `port`, to listen on it. 0, also when the process has it already, or when it is
-	 * dead; -EADDRINUSE: another process has it; -ENOSPC: the process has as many ports as it
-	 * may; -EINVAL: port 0. */
+	 * dead and was claimed before; -EADDRINUSE: another process has it, or it is dead and was
+	 * in a block; -ENOSPC: the process has as many ports as it may, or, for a dynamic port, as
+	 * many blocks; -EINVAL: port 0. */
 	PORTD_CLAIM,
 	/** Give `port` back: no listener and no connection of the process has it, TIME-WAIT
 	 * included. 0; -ENOENT: the process has not claimed it. */
 	PORTD_RELEASE,
 	/** Have another block of dynamic ports. 0 with first_port and last_port; -ENOSPC: none is
-	 * free, or the process has as many as it may. */
+	 * free but those that are kept for processes that may still come, or the process has as
+	 * many as it may. */
 	PORTD_MORE,
 	PORTD_TYPES
 };

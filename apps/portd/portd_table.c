@@ -10,6 +10,7 @@
 
 enum table_kind {
 	TABLE_FREE, /**< or dead */
+	TABLE_LEFT, /**< likewise, and it was in a block */
 	TABLE_CLAIMED,
 	TABLE_BLOCK,
 };
@@ -17,11 +18,14 @@ enum table_kind {
 struct table_proc {
 	bool here;
 	uint32_t claims, blocks;
+	uint32_t touched;              /**< blocks in which it has claims */
+	uint8_t claimed[PORTD_BLOCKS]; /**< its claims in each of them */
 };
 
 struct portd_table {
 	struct portd_table_attr attr;
 	struct table_proc proc[PORTD_TABLE_PROCS];
+	uint32_t nprocs;     /**< that are here */
 	uint32_t next_block; /**< where the search begins: a block that was left rests long */
 	/* Pages of ports that are not used are never touched. */
 	uint8_t kind[TABLE_PORTS];
@@ -68,14 +72,20 @@ static void
 table_take(struct portd_table *t, uint32_t port, uint64_t dead_until_ns)
 {
 	atomic_store_explicit(&t->owner[port], 0, memory_order_relaxed);
-	t->kind[port] = TABLE_FREE;
+	t->kind[port] = t->kind[port] == TABLE_BLOCK ? TABLE_LEFT : TABLE_FREE;
 	t->dead_until_ns[port] = dead_until_ns;
+}
+
+static bool
+table_has_owner(const struct portd_table *t, uint32_t port)
+{
+	return t->kind[port] == TABLE_CLAIMED || t->kind[port] == TABLE_BLOCK;
 }
 
 static bool
 table_is_free(const struct portd_table *t, uint32_t port, uint64_t now_ns)
 {
-	return t->kind[port] == TABLE_FREE && now_ns >= t->dead_until_ns[port];
+	return !table_has_owner(t, port) && now_ns >= t->dead_until_ns[port];
 }
 
 static bool
@@ -85,6 +95,26 @@ table_block_is_free(const struct portd_table *t, uint32_t first, uint64_t now_ns
 		if (!table_is_free(t, first + i, now_ns))
 			return false;
 	return true;
+}
+
+/** Whether a block is free that is not kept for a process that may still come. */
+static bool
+table_may_take(const struct portd_table *t, uint64_t now_ns)
+{
+	const uint32_t kept = t->attr.max_procs > t->nprocs ? t->attr.max_procs - t->nprocs : 0;
+	uint32_t n = 0;
+
+	for (uint32_t b = 0; b < PORTD_BLOCKS && n <= kept; b++)
+		n += table_block_is_free(t, PORTD_DYNAMIC_FIRST + b * PORTD_BLOCK_PORTS, now_ns);
+	return n > kept;
+}
+
+/** The block of a dynamic port; PORTD_BLOCKS: it is another port. */
+static uint32_t
+table_block_of(uint32_t port)
+{
+	return port >= PORTD_DYNAMIC_FIRST ? (port - PORTD_DYNAMIC_FIRST) / PORTD_BLOCK_PORTS
+	                                   : PORTD_BLOCKS;
 }
 
 /** The first port of a free block; 0: none. */
@@ -103,17 +133,11 @@ table_find_block(struct portd_table *t, uint64_t now_ns)
 	return 0;
 }
 
-int
-portd_table_more(struct portd_table *t, uint32_t proc, uint64_t now_ns, uint16_t *first,
-                 uint16_t *last)
+static int
+table_block(struct portd_table *t, uint32_t proc, uint64_t now_ns, uint16_t *first, uint16_t *last)
 {
-	uint32_t at;
+	const uint32_t at = table_find_block(t, now_ns);
 
-	if (!table_is_here(t, proc))
-		return -EINVAL;
-	if (t->proc[proc].blocks >= t->attr.max_blocks)
-		return -ENOSPC;
-	at = table_find_block(t, now_ns);
 	if (at == 0)
 		return -ENOSPC;
 	for (uint32_t i = 0; i < PORTD_BLOCK_PORTS; i++)
@@ -122,6 +146,17 @@ portd_table_more(struct portd_table *t, uint32_t proc, uint64_t now_ns, uint16_t
 	*first = (uint16_t)at;
 	*last = (uint16_t)(at + PORTD_BLOCK_PORTS - 1);
 	return 0;
+}
+
+int
+portd_table_more(struct portd_table *t, uint32_t proc, uint64_t now_ns, uint16_t *first,
+                 uint16_t *last)
+{
+	if (!table_is_here(t, proc))
+		return -EINVAL;
+	if (t->proc[proc].blocks + t->proc[proc].touched >= t->attr.max_blocks)
+		return -ENOSPC;
+	return table_may_take(t, now_ns) ? table_block(t, proc, now_ns, first, last) : -ENOSPC;
 }
 
 int
@@ -135,8 +170,10 @@ portd_table_join(struct portd_table *t, uint32_t proc, uint64_t now_ns, uint16_t
 	if (t->proc[proc].here)
 		return -EALREADY;
 	t->proc[proc] = (struct table_proc){.here = true};
-	rc = portd_table_more(t, proc, now_ns, first, last);
-	if (rc != 0)
+	rc = table_block(t, proc, now_ns, first, last);
+	if (rc == 0)
+		t->nprocs++;
+	else
 		t->proc[proc].here = false;
 	return rc;
 }
@@ -150,23 +187,39 @@ portd_table_leave(struct portd_table *t, uint32_t proc, uint64_t now_ns)
 		if (portd_table_owner(t, (uint16_t)port) == proc)
 			table_take(t, port, now_ns + t->attr.dead_ns);
 	t->proc[proc] = (struct table_proc){0};
+	t->nprocs--;
 }
 
 int
-portd_table_claim(struct portd_table *t, uint32_t proc, uint16_t port)
+portd_table_claim(struct portd_table *t, uint32_t proc, uint16_t port, uint64_t now_ns)
 {
+	const uint32_t b = table_block_of(port);
+	struct table_proc *p;
+
 	if (!table_is_here(t, proc) || port == 0)
 		return -EINVAL;
 	if (portd_table_owner(t, port) == proc)
 		return 0;
 	/* A dead port, too: a server may be started again at once. What its peers still send
 	 * belongs to no connection of the new process, which answers with RST. */
-	if (t->kind[port] != TABLE_FREE)
+	if (table_has_owner(t, port) ||
+	    (t->kind[port] == TABLE_LEFT && !table_is_free(t, port, now_ns)))
 		return -EADDRINUSE;
-	if (t->proc[proc].claims >= t->attr.max_claims)
+	p = &t->proc[proc];
+	if (p->claims >= t->attr.max_claims)
 		return -ENOSPC;
+	if (b < PORTD_BLOCKS && p->claimed[b] == 0) {
+		const uint32_t first = PORTD_DYNAMIC_FIRST + b * PORTD_BLOCK_PORTS;
+
+		if (p->blocks + p->touched >= t->attr.max_blocks ||
+		    (table_block_is_free(t, first, now_ns) && !table_may_take(t, now_ns)))
+			return -ENOSPC;
+		p->touched++;
+	}
+	if (b < PORTD_BLOCKS)
+		p->claimed[b]++;
 	table_give(t, port, proc, TABLE_CLAIMED);
-	t->proc[proc].claims++;
+	p->claims++;
 	return 0;
 }
 
@@ -178,8 +231,12 @@ portd_table_release(struct portd_table *t, uint32_t proc, uint16_t port)
 	if (portd_table_owner(t, port) != proc)
 		return -ENOENT;
 	if (t->kind[port] == TABLE_CLAIMED) {
-		table_take(t, port, 0);
+		const uint32_t b = table_block_of(port);
+
+		table_take(t, port, t->dead_until_ns[port]);
 		t->proc[proc].claims--;
+		if (b < PORTD_BLOCKS && --t->proc[proc].claimed[b] == 0)
+			t->proc[proc].touched--;
 	}
 	return 0;
 }
@@ -202,5 +259,5 @@ portd_table_has(const struct portd_table *t, uint32_t proc, uint32_t *claims, ui
 bool
 portd_table_dead(const struct portd_table *t, uint16_t port, uint64_t now_ns)
 {
-	return t->kind[port] == TABLE_FREE && now_ns < t->dead_until_ns[port];
+	return !table_has_owner(t, port) && now_ns < t->dead_until_ns[port];
 }

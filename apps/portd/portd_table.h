@@ -8,8 +8,14 @@
  * A port is free, a process', or dead. A process has ports by claims (its listeners) and in blocks
  * of dynamic ports (its active opens). All of a process' ports become dead when it leaves, and free
  * again after the time of TIME-WAIT (RFC 9293 s3.6.1): segments of its connections may still be in
- * the network. A block with a dead port is given to no process. A dead port can be claimed: active
- * opens alone could make the tuple of a former connection again.
+ * the network. A block with a dead port is given to no process. A dead port on which a process had
+ * listened can be claimed, because active opens alone could make the tuple of a former connection
+ * again. One of a block cannot: its peers are those of active opens, which would go on with the
+ * process that has the port next.
+ *
+ * A process cannot keep others out. A claim among the dynamic ports takes a block, as far as the
+ * limit is concerned, for each block in which the process has claims. And as long as fewer than
+ * max_procs processes are here, one free block is left for each that may still come.
  *
  * One thread calls everything but portd_table_owner(), which any thread calls. The table reads no
  * clock: now_ns is monotonic.
@@ -27,6 +33,7 @@
 struct portd_table_attr {
 	uint32_t max_claims; /**< of a process */
 	uint32_t max_blocks; /**< of a process; at least 1 */
+	uint32_t max_procs;  /**< for so many a block is kept; 0: for none */
 	uint64_t dead_ns;
 };
 
@@ -45,8 +52,9 @@ int portd_table_join(struct portd_table *t, uint32_t proc, uint64_t now_ns, uint
 /** The process is gone. Does nothing for a number that is not in use. */
 void portd_table_leave(struct portd_table *t, uint32_t proc, uint64_t now_ns);
 /** PORTD_CLAIM of portd_proto.h. */
-int portd_table_claim(struct portd_table *t, uint32_t proc, uint16_t port);
-/** PORTD_RELEASE. A port of the process' blocks stays its own. */
+int portd_table_claim(struct portd_table *t, uint32_t proc, uint16_t port, uint64_t now_ns);
+/** PORTD_RELEASE. A port of the process' blocks stays its own. A port that was dead when it was
+ * claimed is dead again, for the rest of its time. */
 int portd_table_release(struct portd_table *t, uint32_t proc, uint16_t port);
 /** PORTD_MORE. */
 int portd_table_more(struct portd_table *t, uint32_t proc, uint64_t now_ns, uint16_t *first,

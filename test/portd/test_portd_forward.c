@@ -120,8 +120,8 @@ up(unsigned int wire_slots)
 		CHECK_EQ(portd_table_join(table, p, 0, &first, &last), 0);
 		CHECK_EQ(portd_forward_add(f, p, proc[p].port_id), 0);
 	}
-	CHECK_EQ(portd_table_claim(table, 0, PORT0), 0);
-	CHECK_EQ(portd_table_claim(table, 1, PORT1), 0);
+	CHECK_EQ(portd_table_claim(table, 0, PORT0, 0), 0);
+	CHECK_EQ(portd_table_claim(table, 1, PORT1, 0), 0);
 	/* The daemon's announcement. */
 	for (unsigned int i = 0; i < 10; i++)
 		(void)weft_worker_poll(w);

@@ -39,8 +39,8 @@ up(uint16_t vlan_id)
 	CHECK_EQ(portd_table_create(&attr, &table), 0);
 	CHECK_EQ(portd_table_join(table, 0, 0, &block0, &last), 0);
 	CHECK_EQ(portd_table_join(table, 1, 0, &first, &last), 0);
-	CHECK_EQ(portd_table_claim(table, 0, PORT0), 0);
-	CHECK_EQ(portd_table_claim(table, 1, PORT1), 0);
+	CHECK_EQ(portd_table_claim(table, 0, PORT0, 0), 0);
+	CHECK_EQ(portd_table_claim(table, 1, PORT1, 0), 0);
 	sw = (struct portd_switch){
 	        .table = table, .vlan_id = vlan_id, .mtu_bytes = MTU, .has_ipv4 = true, .nipv6 = 2};
 	memcpy(sw.mac, our_mac, 6);

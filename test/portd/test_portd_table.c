@@ -38,25 +38,25 @@ test_claims(void)
 	struct portd_table *t = table_new(2, 1);
 	uint32_t claims, blocks;
 
-	CHECK_EQ(portd_table_claim(t, 0, 7174), -EINVAL); /* it has not come */
+	CHECK_EQ(portd_table_claim(t, 0, 7174, 0), -EINVAL); /* it has not come */
 	join(t, 0, 0);
 	join(t, 1, 0);
 	CHECK_EQ(portd_table_owner(t, 7174), PORTD_NO_PROC);
-	CHECK_EQ(portd_table_claim(t, 0, 0), -EINVAL);
-	CHECK_EQ(portd_table_claim(t, 0, 7174), 0);
-	CHECK_EQ(portd_table_claim(t, 0, 7174), 0);
-	CHECK_EQ(portd_table_claim(t, 1, 7174), -EADDRINUSE);
+	CHECK_EQ(portd_table_claim(t, 0, 0, 0), -EINVAL);
+	CHECK_EQ(portd_table_claim(t, 0, 7174, 0), 0);
+	CHECK_EQ(portd_table_claim(t, 0, 7174, 0), 0);
+	CHECK_EQ(portd_table_claim(t, 1, 7174, 0), -EADDRINUSE);
 	CHECK_EQ(portd_table_owner(t, 7174), 0);
-	CHECK_EQ(portd_table_claim(t, 0, 1), 0);
-	CHECK_EQ(portd_table_claim(t, 0, 2), -ENOSPC);
+	CHECK_EQ(portd_table_claim(t, 0, 1, 0), 0);
+	CHECK_EQ(portd_table_claim(t, 0, 2, 0), -ENOSPC);
 	portd_table_has(t, 0, &claims, &blocks);
 	CHECK_EQ(claims, 2);
 	CHECK_EQ(blocks, 1);
 	CHECK_EQ(portd_table_release(t, 1, 7174), -ENOENT);
 	CHECK_EQ(portd_table_release(t, 0, 7174), 0);
 	CHECK_EQ(portd_table_release(t, 0, 7174), -ENOENT);
-	CHECK_EQ(portd_table_claim(t, 1, 7174), 0);
-	CHECK_EQ(portd_table_claim(t, 0, 2), 0);
+	CHECK_EQ(portd_table_claim(t, 1, 7174, 0), 0);
+	CHECK_EQ(portd_table_claim(t, 0, 2, 0), 0);
 	portd_table_destroy(t);
 }
 
@@ -67,7 +67,7 @@ test_end(void)
 
 	join(t, 0, 0);
 	join(t, 1, 0);
-	CHECK_EQ(portd_table_claim(t, 0, 7174), 0);
+	CHECK_EQ(portd_table_claim(t, 0, 7174, 0), 0);
 	portd_table_leave(t, 0, 500);
 	CHECK_EQ(portd_table_owner(t, 7174), PORTD_NO_PROC);
 	CHECK(portd_table_dead(t, 7174, 500));
@@ -77,11 +77,114 @@ test_end(void)
 	join(t, 0, 500);
 	CHECK_EQ(portd_table_release(t, 0, 7174), -ENOENT);
 	/* A server that is started again has its port at once. */
-	CHECK_EQ(portd_table_claim(t, 1, 7174), 0);
+	CHECK_EQ(portd_table_claim(t, 1, 7174, 0), 0);
 	CHECK(!portd_table_dead(t, 7174, 500));
-	CHECK_EQ(portd_table_claim(t, 0, 7174), -EADDRINUSE);
+	CHECK_EQ(portd_table_claim(t, 0, 7174, 0), -EADDRINUSE);
 	portd_table_leave(t, 7, 0); /* not here */
 	CHECK_EQ(portd_table_owner(t, 7174), 1);
+	portd_table_destroy(t);
+}
+
+/** A dead port that is claimed and given back is dead for the rest of its time. */
+static void
+test_dead_again(void)
+{
+	struct portd_table *t = table_new(8, 2);
+	uint16_t first, last;
+
+	join(t, 0, 0);
+	join(t, 1, 0);
+	CHECK_EQ(portd_table_claim(t, 0, 7174, 0), 0);
+	portd_table_leave(t, 0, 500);
+	CHECK_EQ(portd_table_claim(t, 1, 7174, 500), 0);
+	CHECK_EQ(portd_table_release(t, 1, 7174), 0);
+	CHECK(portd_table_dead(t, 7174, 500 + DEAD_NS - 1));
+	CHECK(!portd_table_dead(t, 7174, 500 + DEAD_NS));
+	/* A dynamic port likewise: its block is not given meanwhile. */
+	CHECK_EQ(portd_table_join(t, 0, 500, &first, &last), 0);
+	CHECK_EQ(portd_table_claim(t, 0, 65535, 500), 0);
+	portd_table_leave(t, 0, 600);
+	CHECK_EQ(portd_table_claim(t, 1, 65535, 600), 0);
+	CHECK_EQ(portd_table_release(t, 1, 65535), 0);
+	CHECK(portd_table_dead(t, 65535, 600));
+	portd_table_destroy(t);
+}
+
+/** Peers of active opens of a process that has ended find no other process at their port. */
+static void
+test_dead_block(void)
+{
+	struct portd_table *t = table_new(8, 2);
+	uint16_t first, last;
+
+	CHECK_EQ(portd_table_join(t, 0, 0, &first, &last), 0);
+	join(t, 1, 0);
+	portd_table_leave(t, 0, 500);
+	CHECK_EQ(portd_table_claim(t, 1, first, 500 + DEAD_NS - 1), -EADDRINUSE);
+	CHECK_EQ(portd_table_owner(t, first), PORTD_NO_PROC);
+	CHECK_EQ(portd_table_claim(t, 1, first, 500 + DEAD_NS), 0);
+	CHECK_EQ(portd_table_release(t, 1, first), 0);
+	CHECK_EQ(portd_table_claim(t, 1, last, 500 + DEAD_NS), 0);
+	portd_table_destroy(t);
+}
+
+/** A claim among the dynamic ports takes a block from the process' share. */
+static void
+test_touched(void)
+{
+	struct portd_table *t = table_new(200, 3);
+	uint16_t first, last;
+
+	join(t, 0, 0);
+	for (uint16_t i = 0; i < PORTD_BLOCK_PORTS; i++) /* the last block: one of its share */
+		CHECK_EQ(portd_table_claim(t, 0, (uint16_t)(65535 - i), 0), 0);
+	CHECK_EQ(portd_table_claim(t, 0, 60000, 0), 0);
+	CHECK_EQ(portd_table_claim(t, 0, 59000, 0), -ENOSPC);
+	CHECK_EQ(portd_table_more(t, 0, 0, &first, &last), -ENOSPC);
+	CHECK_EQ(portd_table_claim(t, 0, 60001, 0), 0); /* of a block that it has touched */
+	CHECK_EQ(portd_table_claim(t, 0, 7174, 0), 0);  /* of none */
+	CHECK_EQ(portd_table_release(t, 0, 60000), 0);
+	CHECK_EQ(portd_table_claim(t, 0, 59000, 0), -ENOSPC);
+	CHECK_EQ(portd_table_release(t, 0, 60001), 0);
+	CHECK_EQ(portd_table_claim(t, 0, 59000, 0), 0);
+	CHECK_EQ(portd_table_release(t, 0, 59000), 0);
+	CHECK_EQ(portd_table_more(t, 0, 0, &first, &last), 0);
+	/* Another process pays for its own claims, also in the same block. */
+	join(t, 1, 0);
+	CHECK_EQ(portd_table_release(t, 0, 65535), 0);
+	CHECK_EQ(portd_table_claim(t, 1, 65535, 0), 0);
+	CHECK_EQ(portd_table_more(t, 1, 0, &first, &last), 0);
+	CHECK_EQ(portd_table_more(t, 1, 0, &first, &last), -ENOSPC);
+	portd_table_destroy(t);
+}
+
+/** Processes that take all they may leave a block for each that may still come. */
+static void
+test_room(void)
+{
+	const struct portd_table_attr attr = {
+	        .max_claims = 1024, .max_blocks = 64, .max_procs = 32, .dead_ns = DEAD_NS};
+	struct portd_table *t = NULL;
+	uint16_t first, last;
+
+	CHECK_EQ(portd_table_create(&attr, &t), 0);
+	for (uint32_t proc = 0; proc < 4; proc++) {
+		join(t, proc, 0);
+		while (portd_table_more(t, proc, 0, &first, &last) == 0)
+			;
+		for (uint32_t b = 0; b < PORTD_BLOCKS; b++)
+			(void)portd_table_claim(
+			        t, proc, (uint16_t)(PORTD_DYNAMIC_FIRST + b * PORTD_BLOCK_PORTS),
+			        0);
+	}
+	for (uint32_t proc = 4; proc < 32; proc++)
+		join(t, proc, 0);
+	CHECK_EQ(portd_table_join(t, 32, 0, &first, &last), -ENOSPC);
+	/* What a process leaves is kept, and then free again. */
+	portd_table_leave(t, 0, 0);
+	CHECK_EQ(portd_table_more(t, 31, 0, &first, &last), -ENOSPC);
+	join(t, 0, DEAD_NS);
+	CHECK_EQ(portd_table_more(t, 31, DEAD_NS, &first, &last), 0);
 	portd_table_destroy(t);
 }
 
@@ -93,14 +196,14 @@ test_blocks(void)
 
 	join(t, 0, 0);
 	/* A claim among the dynamic ports spoils its block alone. */
-	CHECK_EQ(portd_table_claim(t, 0, 65535), 0);
+	CHECK_EQ(portd_table_claim(t, 0, 65535, 0), 0);
 	for (unsigned int i = 0; i < PORTD_BLOCKS - 2; i++)
 		CHECK_EQ(portd_table_more(t, 0, 0, &first, &last), 0);
 	CHECK_EQ(portd_table_more(t, 0, 0, &first, &last), -ENOSPC);
 	CHECK_EQ(portd_table_join(t, 1, 0, &first, &last), -ENOSPC);
-	CHECK_EQ(portd_table_claim(t, 1, 80), -EINVAL); /* it did not come in */
+	CHECK_EQ(portd_table_claim(t, 1, 80, 0), -EINVAL); /* it did not come in */
 	/* A port of a block is the process' own, to claim and to give back. */
-	CHECK_EQ(portd_table_claim(t, 0, PORTD_DYNAMIC_FIRST), 0);
+	CHECK_EQ(portd_table_claim(t, 0, PORTD_DYNAMIC_FIRST, 0), 0);
 	CHECK_EQ(portd_table_release(t, 0, PORTD_DYNAMIC_FIRST), 0);
 	CHECK_EQ(portd_table_owner(t, PORTD_DYNAMIC_FIRST), 0);
 	CHECK_EQ(portd_table_release(t, 0, 65535), 0);
@@ -174,7 +277,6 @@ model_release(struct model *m, unsigned int p, unsigned int i)
 	if (m->owner[i] != (int)p)
 		return -ENOENT;
 	m->owner[i] = -1;
-	m->dead_ns[i] = 0;
 	return 0;
 }
 
@@ -202,7 +304,7 @@ both(struct portd_table *t, struct model *m, unsigned int event, unsigned int p,
 		m->here[p] = true;
 		break;
 	case 1:
-		CHECK_EQ(portd_table_claim(t, p, model_port[i]), model_claim(m, p, i));
+		CHECK_EQ(portd_table_claim(t, p, model_port[i], now_ns), model_claim(m, p, i));
 		break;
 	case 2:
 		CHECK_EQ(portd_table_release(t, p, model_port[i]), model_release(m, p, i));
@@ -282,6 +384,10 @@ test_model(void)
 
 WEFT_TEST_MAIN({"a port has one owner, who claims it and gives it back", test_claims},
                {"the ports of a process that ends are dead for the time of TIME-WAIT", test_end},
+               {"a dead port that is given back is dead again", test_dead_again},
+               {"a dead port of a block cannot be claimed", test_dead_block},
+               {"claims among the dynamic ports count as blocks", test_touched},
+               {"a block is left for each process that may still come", test_room},
                {"blocks of dynamic ports", test_blocks},
                {"limits of a process and of the table", test_limits},
                {"every order of five events of two processes", test_orders},
