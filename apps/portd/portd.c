@@ -284,6 +284,8 @@ daemon_up(struct daemon *d, struct args *a)
 
 	if (port_args_conf(&a->port_args, &a->conf, err, sizeof(err)) != 0)
 		ui_die("%s", err);
+	if (a->conf.tcp.time_wait_us != 0)
+		ta.dead_ns = a->conf.tcp.time_wait_us * 1000ULL;
 	daemon_check(&a->conf);
 	/* Frames are passed on as on the wire, with their tags. */
 	p->no_offloads |= WEFT_OFFLOAD_VLAN_STRIP | WEFT_OFFLOAD_VLAN_INSERT;

@@ -23,11 +23,11 @@ DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/visi
 class Daemon:
     """A weft-portd that is ready."""
 
-    def __init__(self, name, *options):
+    def __init__(self, name, *options, tcp=""):
         self.socket, self.wire, conf = path(f"{name}.ctl"), path(f"{name}.wire"), path(f"{name}.ini")
         with open(conf, "w", encoding="utf-8") as f:
             f.write(f"[weft]\ntelemetry = yes\n[port p0]\ndev = {memif(0, 'server', self.wire)}\naddress = 10.0.0.1/24\n"
-                    "address6 = fd00::1/64\n")
+                    f"address6 = fd00::1/64\n{tcp}")
         self.p = subprocess.Popen([app("weft-portd"), "--config", conf, "--socket", self.socket, "--json", *options],
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         PROCS.append(self.p)
@@ -164,6 +164,14 @@ def test_telemetry():
         assert key.split("_")[0] in docs, key
     p.s.close()
     assert d.end()["left"] == 1
+
+
+def test_dead_time():
+    """Ports of a process that has ended are dead as long as the configuration says."""
+    for tcp, dead_us in ("", 1000000), ("[tcp]\ntime_wait_us = 60000000\n", 60000000):
+        d = Daemon("dead", tcp=tcp)
+        assert Telemetry(d.p.pid).ask("/weft/portd/stats")["dead_us"] == dead_us
+        d.end()
 
 
 def test_coming_and_going():
