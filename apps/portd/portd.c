@@ -26,6 +26,7 @@
 #include "ui.h"
 #include "weft_netif_mbuf.h"
 #include "weft_netif_port.h"
+#include "weft_netif_shared.h"
 
 #define PORTD_MAX_PROCS  32
 #define PORTD_MAX_CLAIMS 1024
@@ -64,9 +65,10 @@ usage(void)
 	       "                         root /run/weft/portd.sock]\n"
 	       "      --group GROUP      let processes of this group use the socket, too [only\n"
 	       "                         the same user and root]\n"
-	       "      --max-processes N  processes at once, up to %u [%u]\n"
+	       "      --max-processes N  processes at once, up to %u [%u]; never more than DPDK\n"
+	       "                         has ports for beside the device\n"
 	       "      --max-claims N     ports on which a process listens [%u]\n"
-	       "      --max-blocks N     blocks of %u dynamic ports of a process [%u]\n"
+	       "      --max-blocks N     blocks of %u dynamic ports of a process, up to %u [%u]\n"
 	       "      --json             print the counters as one JSON document at the end\n"
 	       "  -q, --quiet            print no notices\n"
 	       "  -h, --help             print this text\n"
@@ -75,7 +77,8 @@ usage(void)
 	       "It serves until SIGINT or SIGTERM.\n"
 	       "Exit status: 0 it was asked to end; 1 an error, which one line describes; 2 a\n"
 	       "wrong command line.\n",
-	       PORTD_PROCS, PORTD_MAX_PROCS, PORTD_MAX_CLAIMS, PORTD_BLOCK_PORTS, PORTD_MAX_BLOCKS);
+	       PORTD_PROCS, PORTD_MAX_PROCS, PORTD_MAX_CLAIMS, PORTD_BLOCK_PORTS,
+	       WEFT_NETIF_PORT_BLOCKS, PORTD_MAX_BLOCKS);
 }
 
 struct args {
@@ -83,7 +86,8 @@ struct args {
 	struct conf conf;
 	const char *socket, *group;
 	char path[256];
-	uint32_t max_procs, max_claims, max_blocks;
+	uint32_t max_procs; /**< 0: as many as there is room for, up to PORTD_MAX_PROCS */
+	uint32_t max_claims, max_blocks;
 	bool json, quiet;
 };
 
@@ -106,7 +110,6 @@ parse_args(int argc, char **argv, struct args *a)
 	};
 	int o;
 
-	a->max_procs = PORTD_MAX_PROCS;
 	a->max_claims = PORTD_MAX_CLAIMS;
 	a->max_blocks = PORTD_MAX_BLOCKS;
 	opterr = 0;
@@ -128,8 +131,8 @@ parse_args(int argc, char **argv, struct args *a)
 			a->max_claims = (uint32_t)ui_arg_u64("--max-claims", optarg, 1, 65535);
 			break;
 		case BLOCKS:
-			a->max_blocks =
-			        (uint32_t)ui_arg_u64("--max-blocks", optarg, 1, PORTD_BLOCKS);
+			a->max_blocks = (uint32_t)ui_arg_u64("--max-blocks", optarg, 1,
+			                                     WEFT_NETIF_PORT_BLOCKS);
 			break;
 		case JSON:
 			a->json = true;
@@ -238,7 +241,6 @@ daemon_learn(struct daemon *d, const struct conf_port *p)
 	memcpy(d->sw.mac, st.mac, sizeof(d->sw.mac));
 	a->mtu_bytes = d->sw.mtu_bytes = st.mtu_bytes;
 	a->vlan_id = d->sw.vlan_id = (uint16_t)p->net.vlan_id;
-	d->sw.table = d->table;
 	for (unsigned int n = 0; weft_port_network(port, n, &i) == 0; n++) {
 		const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&i.addr;
 
@@ -254,6 +256,20 @@ daemon_learn(struct daemon *d, const struct conf_port *p)
 			memcpy(d->sw.ipv6[d->sw.nipv6++], &in6->sin6_addr, 16);
 		}
 	}
+}
+
+/** How many processes may come: each has a port of DPDK. When all other ports are there. 0: none
+ * is left. */
+static uint32_t
+daemon_room(const struct args *a)
+{
+	const uint16_t used = rte_eth_dev_count_total();
+	const uint32_t room = used < RTE_MAX_ETHPORTS ? RTE_MAX_ETHPORTS - used : 0;
+	const uint32_t asked = a->max_procs != 0 ? a->max_procs : PORTD_MAX_PROCS;
+
+	if (a->max_procs > room)
+		ui_msg(UI_WARNING "--max-processes %u: DPDK has ports for %u", a->max_procs, room);
+	return RTE_MIN(asked, room);
 }
 
 static void
@@ -277,7 +293,6 @@ daemon_up(struct daemon *d, struct args *a)
 	struct conf_port *p = &a->conf.ports[0];
 	struct portd_table_attr ta = {.max_claims = a->max_claims,
 	                              .max_blocks = a->max_blocks,
-	                              .max_procs = a->max_procs,
 	                              .dead_ns = PORTD_DEAD_US * 1000ULL};
 	char err[CONF_ERR_MAX], dev[RTE_ETH_NAME_MAX_LEN];
 	int rc;
@@ -298,14 +313,17 @@ daemon_up(struct daemon *d, struct args *a)
 	snprintf(dev, sizeof(dev), "%.*s", (int)strcspn(p->dev, ","), p->dev);
 	rc = rte_eth_dev_get_port_by_name(dev, &d->port_id);
 	if (rc == 0)
-		rc = portd_table_create(&ta, &d->table);
-	if (rc == 0)
 		daemon_learn(d, p);
 	if (rc == 0)
 		rc = weft_netif_pool_create("weft-portd", PORTD_MBUFS, d->sw.mtu_bytes,
 		                            SOCKET_ID_ANY, &d->pool);
 	if (rc == 0)
 		rc = portd_memifs_create(PORTD_PROCS, d->sw.mtu_bytes, &d->memifs);
+	if (rc == 0) {
+		d->shown.max_procs = ta.max_procs = daemon_room(a);
+		rc = ta.max_procs > 0 ? portd_table_create(&ta, &d->table) : -ENOSPC;
+		d->sw.table = d->table;
+	}
 	if (rc == 0) {
 		const struct portd_forward_attr fa = {.sw = &d->sw,
 		                                      .worker = d->stack.workers[0],
@@ -319,7 +337,7 @@ daemon_up(struct daemon *d, struct args *a)
 		const struct portd_control_attr ca = {.fd = d->socket.fd,
 		                                      .table = d->table,
 		                                      .common = d->common,
-		                                      .max_procs = a->max_procs,
+		                                      .max_procs = d->shown.max_procs,
 		                                      .any_user = a->group != NULL,
 		                                      .ops = &daemon_ops,
 		                                      .arg = d};
@@ -330,7 +348,6 @@ daemon_up(struct daemon *d, struct args *a)
 		portd_socket_close(&d->socket);
 		ui_die("cannot start: %s", strerror(-rc));
 	}
-	d->shown.max_procs = a->max_procs;
 	d->shown.max_claims = a->max_claims;
 	d->shown.max_blocks = a->max_blocks;
 	d->shown.dead_us = ta.dead_ns / 1000;

@@ -4,6 +4,7 @@
 
 Programs over it are tested in test/interop/verbs. test_portd.py BUILD [CASE...]
 """
+import errno
 import json
 import os
 import signal
@@ -31,10 +32,11 @@ class Daemon:
         self.p = subprocess.Popen([app("weft-portd"), "--config", conf, "--socket", self.socket, "--json", *options],
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         PROCS.append(self.p)
-        line = ""
+        line, self.warned = "", False
         while "ready: " not in line:
             line = self.p.stderr.readline()
             assert line, "weft-portd ended"
+            self.warned |= "--max-processes" in line
 
     def end(self):
         """Let it end; returns its counters."""
@@ -80,6 +82,32 @@ class Process:
             return True
 
 
+class Child:
+    """A process of its own that says HELLO, and stays until it is killed."""
+
+    def __init__(self, d):
+        r, w = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            try:
+                p = Process(d)
+                os.write(w, struct.pack("=i", p.hello[0]))
+                while True:
+                    signal.pause()
+            finally:
+                os.kill(os.getpid(), signal.SIGKILL)
+        os.close(w)
+        said = os.read(r, 4)
+        os.close(r)
+        assert len(said) == 4, "no answer"
+        self.status = struct.unpack("=i", said)[0]
+
+    def end(self):
+        """Kill it."""
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+
+
 def until(fn, seconds=20):
     """Wait until fn() is true."""
     end = time.monotonic() + seconds
@@ -93,6 +121,7 @@ def test_options():
     dev = ["--dev", memif(0, "server", path("o.wire")), "--address", "10.0.0.1/24"]
     for args, rc_is, word in (([], 2, "--config"), (["--dev", "net_null0"], 2, "--address"), ([*dev, "more"], 2, "'more'"),
                               ([*dev, "--max-processes", "65"], 2, "--max-processes"), ([*dev, "--max-blocks", "0"], 2, "--max-blocks"),
+                              ([*dev, "--max-blocks", "65"], 2, "--max-blocks"),
                               ([*dev, "--max-claims", "x"], 2, "--max-claims"), ([*dev, "--mtu", "20000"], 1, "up to 9600"),
                               ([*dev, "--group", "no-such-group"], 1, "no group"), ([*dev, "--socket", "/" + "x" * 200], 1, "octets"),
                               ([*dev, "--socket", "/nonexistent/a/b"], 1, "No such file")):
@@ -172,6 +201,22 @@ def test_dead_time():
         d = Daemon("dead", tcp=tcp)
         assert Telemetry(d.p.pid).ask("/weft/portd/stats")["dead_us"] == dead_us
         d.end()
+
+
+def test_limit():
+    """As many processes come as the daemon says. It says no more than DPDK has ports for."""
+    for asked in [], ["--max-processes", "64"]:
+        d = Daemon("limit", *asked)
+        most = Telemetry(d.p.pid).ask("/weft/portd/stats")["max_processes"]
+        assert most >= 16 and d.warned == bool(asked and most < 64), (most, d.warned)
+        children = [Child(d) for _ in range(most + 1)]
+        try:
+            assert [c.status for c in children] == [0] * most + [-errno.EBUSY], [c.status for c in children]
+        finally:
+            for c in children:
+                c.end()
+        got = d.end()
+        assert (got["came"], got["failed"], got["refused_full"]) == (most, 0, 1), got
 
 
 def test_coming_and_going():
