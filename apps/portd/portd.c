@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file weft-portd: reads the arguments, makes the parts, and polls. */
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <getopt.h>
 #include <pthread.h>
@@ -38,7 +39,10 @@
 #define PORTD_NAP_NS    10000L    /* between two polls before that, where processors are few */
 #define PORTD_MANY_CPUS 4         /* so many for two programs that spin and two daemons */
 #define PORTD_SLICE_NS  100000ULL
-#define PORTD_DEAD_US   1000000U /* as time_wait_us, unless the configuration says otherwise */
+#define PORTD_LOOK_NS   100000000ULL /* between two looks at the addresses */
+#define PORTD_SETTLE_NS                                                                            \
+	5000000000ULL          /* for Duplicate Address Detection, which lasts a second or two */
+#define PORTD_DEAD_US 1000000U /* as time_wait_us, unless the configuration says otherwise */
 
 static volatile sig_atomic_t portd_stop;
 
@@ -172,6 +176,7 @@ struct daemon {
 	struct portd_memif *memif[PORTD_PROCS];
 	struct portd_answer common;
 	uint16_t port_id;
+	char taken[INET6_ADDRSTRLEN]; /**< the shared address that another station has; else "" */
 	pthread_t thread;
 	atomic_bool ended; /**< the control thread has nothing more to ask */
 };
@@ -391,6 +396,52 @@ daemon_short_slices(void)
 	(void)syscall(SYS_sched_setattr, 0, &attr, 0);
 }
 
+/** Whether processes are told of the address. */
+static bool
+daemon_shares(const struct daemon *d, const struct weft_network_info *i)
+{
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&i->addr;
+
+	return i->addr.ss_family == AF_INET6 && i->vlan_id == d->sw.vlan_id &&
+	       !IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr);
+}
+
+/** Whether another station has a shared address (RFC 4862 s5.4.5), which is written to d->taken. */
+static bool
+daemon_is_taken(struct daemon *d)
+{
+	struct weft_network_info i;
+
+	for (unsigned int n = 0; weft_port_network(d->stack.ports[0], n, &i) == 0; n++)
+		if (i.duplicate && daemon_shares(d, &i)) {
+			(void)inet_ntop(AF_INET6,
+			                &((const struct sockaddr_in6 *)&i.addr)->sin6_addr,
+			                d->taken, sizeof(d->taken));
+			return true;
+		}
+	return false;
+}
+
+/** Poll while Duplicate Address Detection runs. Without a link it runs when there is one. */
+static void
+daemon_settle(struct daemon *d)
+{
+	const uint64_t end_ns = ui_now_ns() + PORTD_SETTLE_NS;
+	const struct timespec nap = {.tv_nsec = PORTD_NAP_NS};
+	struct weft_network_info i;
+	struct weft_port_stats st;
+	bool tentative = true;
+
+	while (tentative && portd_stop == 0 && ui_now_ns() < end_ns &&
+	       weft_port_stats(d->stack.ports[0], &st) == 0 && st.link_up && !st.removed) {
+		tentative = false;
+		for (unsigned int n = 0; weft_port_network(d->stack.ports[0], n, &i) == 0; n++)
+			tentative |= i.tentative && daemon_shares(d, &i);
+		if (weft_worker_poll(d->stack.workers[0]) == 0)
+			(void)clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
+	}
+}
+
 /**
  * Poll until the control thread has ended. Programs of RDMA spin, and so may those of the other
  * end: where processors are few, a daemon that spun beside them would wait for a time slice for
@@ -401,7 +452,7 @@ daemon_poll(struct daemon *d, bool few_cpus)
 {
 	const struct timespec nap = {.tv_nsec = PORTD_NAP_NS};
 	struct weft_worker *w = d->stack.workers[0];
-	uint64_t busy_ns = ui_now_ns();
+	uint64_t busy_ns = ui_now_ns(), looked_ns = busy_ns;
 	bool asked = false;
 
 	while (!atomic_load_explicit(&d->ended, memory_order_acquire)) {
@@ -411,6 +462,12 @@ daemon_poll(struct daemon *d, bool few_cpus)
 		if (!asked && (portd_stop != 0 || stack_cut_off(&d->stack))) {
 			portd_control_stop(d->shown.control);
 			asked = true;
+		} else if (!asked && now_ns - looked_ns > PORTD_LOOK_NS) {
+			/* Detection runs again each time that the link comes up. */
+			looked_ns = now_ns;
+			asked = daemon_is_taken(d);
+			if (asked)
+				portd_control_stop(d->shown.control);
 		}
 		if (n > 0)
 			busy_ns = now_ns;
@@ -457,10 +514,13 @@ main(int argc, char **argv)
 		else if (!a.quiet)
 			ui_msg("telemetry: dpdk-telemetry.py -f weft-%ld", (long)getpid());
 	}
+	daemon_settle(&d);
+	if (daemon_is_taken(&d))
+		portd_control_stop(d.shown.control);
 	rc = pthread_create(&d.thread, NULL, daemon_thread, &d);
 	if (rc != 0)
 		ui_die("no thread: %s", strerror(rc));
-	if (!a.quiet)
+	if (!a.quiet && d.taken[0] == '\0')
 		ui_msg("ready: %s", a.socket);
 	daemon_poll(&d, CPU_COUNT(&cpus) < PORTD_MANY_CPUS);
 	pthread_join(d.thread, NULL);
@@ -468,8 +528,10 @@ main(int argc, char **argv)
 	removed = stack_cut_off(&d.stack);
 	if (removed)
 		ui_msg(UI_ERR "the device was removed");
+	if (d.taken[0] != '\0')
+		ui_msg(UI_ERR "another station has %s", d.taken);
 	if (a.json)
 		portd_show_json(&d.shown);
 	daemon_down(&d);
-	return removed ? UI_EXIT_FAIL : 0;
+	return removed || d.taken[0] != '\0' ? UI_EXIT_FAIL : 0;
 }

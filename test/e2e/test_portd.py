@@ -219,6 +219,17 @@ def test_limit():
         assert (got["came"], got["failed"], got["refused_full"]) == (most, 0, 1), got
 
 
+def test_duplicate():
+    """An address that another station has is not shared (RFC 4862 section 5.4.5): the daemon ends, and says why."""
+    d = Daemon("dup")
+    rc, out, err = run([app("weft-portd"), "-q", "--dev", memif(1, "client", d.wire), "--address", "10.0.0.2/24,fd00::1/64", "--socket",
+                        path("dup2.ctl")])
+    _, said = d.p.communicate(timeout=20)
+    for got_rc, got in (rc, err), (d.p.returncode, said):
+        assert got_rc == 1 and "another station has fd00::1" in got, (got_rc, got)
+    assert out == "" and not os.path.exists(path("dup2.ctl")) and not os.path.exists(d.socket)
+
+
 def test_coming_and_going():
     """Processes that come and go, most of them killed, leave nothing."""
     d = Daemon("cg")
