@@ -66,17 +66,25 @@ client_send(int fd, const struct portd_request *r, int64_t end_ms)
 	}
 }
 
+static void
+client_heard(struct portd_client *c)
+{
+	if (c->open > 0)
+		c->open--;
+}
+
 /** The answer of this request. Those of earlier ones, which waited no longer, are passed over. */
 static int
-client_recv(int fd, const struct portd_request *r, struct portd_answer *a, int64_t end_ms)
+client_recv(struct portd_client *c, const struct portd_request *r, struct portd_answer *a,
+            int64_t end_ms)
 {
 	for (;;) {
 		ssize_t n;
-		int rc = client_wait(fd, POLLIN, end_ms);
+		int rc = client_wait(c->fd, POLLIN, end_ms);
 
 		if (rc != 0)
 			return rc;
-		n = recv(fd, a, sizeof(*a), MSG_DONTWAIT | MSG_TRUNC);
+		n = recv(c->fd, a, sizeof(*a), MSG_DONTWAIT | MSG_TRUNC);
 		if (n == 0)
 			return -ECONNRESET;
 		if (n < 0 && (errno == EINTR || errno == EAGAIN))
@@ -86,10 +94,30 @@ client_recv(int fd, const struct portd_request *r, struct portd_answer *a, int64
 		if (n != (ssize_t)sizeof(*a) || a->head.magic != PORTD_MAGIC ||
 		    a->head.version != PORTD_VERSION || a->head.bytes != sizeof(*a))
 			return -EPROTO;
+		client_heard(c);
 		if (a->head.seq != r->head.seq)
 			continue;
 		return a->head.type == r->head.type && a->status <= 0 ? a->status : -EPROTO;
 	}
+}
+
+/** Drop answers that nothing waits for. False: the daemon is gone. Under the lock. */
+static bool
+client_drain(struct portd_client *c)
+{
+	struct portd_answer a;
+
+	while (c->fd >= 0) {
+		const ssize_t n = recv(c->fd, &a, sizeof(a), MSG_DONTWAIT | MSG_TRUNC);
+
+		if (n < 0 && errno == EAGAIN)
+			return true;
+		if (n == 0 || (n < 0 && errno != EINTR))
+			return false;
+		if (n > 0)
+			client_heard(c);
+	}
+	return false;
 }
 
 static int
@@ -103,8 +131,13 @@ client_call(struct portd_client *c, enum portd_type type, uint16_t port, struct 
 	pthread_mutex_lock(&c->lock);
 	r.head.seq = ++c->seq;
 	rc = c->fd < 0 ? -ECONNRESET : client_send(c->fd, &r, end_ms);
-	if (rc == 0)
-		rc = client_recv(c->fd, &r, a, end_ms);
+	if (rc == 0) {
+		c->open++;
+		rc = client_recv(c, &r, a, end_ms);
+	}
+	/* What the daemon still does of the request is not known: it is not to be kept. */
+	if (rc == -ETIMEDOUT)
+		(void)shutdown(c->fd, SHUT_RDWR);
 	pthread_mutex_unlock(&c->lock);
 	return rc;
 }
@@ -154,9 +187,26 @@ portd_client_claim(struct portd_client *c, uint16_t port)
 int
 portd_client_release(struct portd_client *c, uint16_t port)
 {
-	struct portd_answer a;
+	struct portd_request r = {.head = {PORTD_MAGIC, PORTD_VERSION, PORTD_RELEASE, sizeof(r), 0},
+	                          .port = port};
+	int rc = 0;
 
-	return client_call(c, PORTD_RELEASE, port, &a);
+	if (pthread_mutex_trylock(&c->lock) != 0)
+		return -EAGAIN;
+	if (!client_drain(c)) {
+		rc = -ECONNRESET;
+	} else if (c->open >= PORTD_CLIENT_OPEN) {
+		/* The daemon ends a conversation whose answers fill the socket. */
+		rc = -EAGAIN;
+	} else {
+		r.head.seq = ++c->seq;
+		if (send(c->fd, &r, sizeof(r), MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)sizeof(r))
+			rc = errno == EAGAIN || errno == EINTR ? -EAGAIN : client_gone(errno);
+		else
+			c->open++;
+	}
+	pthread_mutex_unlock(&c->lock);
+	return rc;
 }
 
 int
@@ -173,16 +223,15 @@ portd_client_more(struct portd_client *c, uint16_t *first, uint16_t *last)
 }
 
 bool
-portd_client_gone(const struct portd_client *c)
+portd_client_gone(struct portd_client *c)
 {
-	ssize_t n;
-	char said;
+	bool gone = false;
 
-	if (c->fd < 0)
-		return true;
-	n = recv(c->fd, &said, 1, MSG_PEEK | MSG_DONTWAIT);
-	/* The daemon says nothing unasked. An answer may be late. */
-	return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+	if (pthread_mutex_trylock(&c->lock) != 0)
+		return false;
+	gone = !client_drain(c);
+	pthread_mutex_unlock(&c->lock);
+	return gone;
 }
 
 int

@@ -6,8 +6,10 @@
  * @file The side of a process that shares weft-portd's address: calls over the control socket. It
  * uses neither weft nor DPDK.
  *
- * Every call waits for its answer, PORTD_CLIENT_MS at most. Any thread; calls of several threads
- * take turns. In a child of fork() the socket is the parent's: the child closes it
+ * portd_client_open(), _claim() and _more() wait for their answer, PORTD_CLIENT_MS at most. A
+ * daemon that does not answer in that time has lost the process: what it would still grant is known
+ * to neither. The others never wait, and may be called by a thread that polls. Any thread; calls of
+ * several threads take turns. In a child of fork() the socket is the parent's: the child closes it
  * (portd_client_close()) and opens its own.
  */
 
@@ -18,12 +20,14 @@
 
 #include "portd_proto.h"
 
-#define PORTD_CLIENT_MS 5000
+#define PORTD_CLIENT_MS   5000
+#define PORTD_CLIENT_OPEN 64U /**< most requests that wait for the daemon */
 
 struct portd_client {
 	int fd; /**< readable when the daemon is gone; -1: closed */
 	pthread_mutex_t lock;
 	uint32_t seq;
+	uint32_t open; /**< requests without an answer so far */
 };
 
 /**
@@ -38,15 +42,18 @@ int portd_client_open(struct portd_client *c, const char *path, struct portd_ans
 /** Ends the process' part. In a child of fork() it closes the child's descriptor alone. */
 void portd_client_close(struct portd_client *c);
 
-/** PORTD_CLAIM. Its errors, -ETIMEDOUT, -ECONNRESET (the daemon is gone), -EPROTO. */
+/** PORTD_CLAIM. Its errors, -ETIMEDOUT (the part has ended), -ECONNRESET (the daemon is gone),
+ * -EPROTO. */
 int portd_client_claim(struct portd_client *c, uint16_t port);
-/** PORTD_RELEASE. Likewise. */
+/** PORTD_RELEASE, without waiting for the answer. -EAGAIN: another call waits for its answer, or
+ * the daemon has not answered PORTD_CLIENT_OPEN requests yet; -ECONNRESET. */
 int portd_client_release(struct portd_client *c, uint16_t port);
-/** PORTD_MORE: ports *first to *last, both included. Likewise. */
+/** PORTD_MORE: ports *first to *last, both included. As portd_client_claim(). */
 int portd_client_more(struct portd_client *c, uint16_t *first, uint16_t *last);
 
-/** Whether the daemon is gone. Does not wait; not during another call. */
-bool portd_client_gone(const struct portd_client *c);
+/** Whether the daemon is gone, or the part has ended. Drops answers that nothing waits for. False
+ * while another call waits for its answer. */
+bool portd_client_gone(struct portd_client *c);
 
 /** Writes the device string of the net_memif, with the name NAME ("net_memif7"). 0; -ENOSPC. */
 int portd_client_dev(const struct portd_answer *hello, const char *name, char *out, size_t size);

@@ -232,11 +232,13 @@ wv_portd_bind(uint16_t port)
 	return rc;
 }
 
+/** Or later, if the daemon is slow: wv_portd_sweep() tries again. */
 static void
 part_give_back(struct claim *c)
 {
 	/* If the daemon is gone, so are its claims. */
-	(void)portd_client_release(&part.client, c->port);
+	if (portd_client_release(&part.client, c->port) == -EAGAIN)
+		return;
 	LIST_REMOVE(c, link);
 	free(c);
 }
@@ -319,7 +321,7 @@ wv_portd_tell(void)
 			b->told = weft_port_tcp_add(port, b->first, b->last, true) == 0;
 	}
 	LIST_FOREACH (c, &part.claims, link)
-		if (!c->told)
+		if (!c->told && c->ids > 0)
 			c->told = weft_port_tcp_add(port, c->port, c->port, false) == 0;
 	pthread_mutex_unlock(&part.lock);
 }
@@ -334,8 +336,10 @@ wv_portd_sweep(void)
 	pthread_mutex_lock(&part.lock);
 	for (c = LIST_FIRST(&part.claims); c != NULL; c = next) {
 		next = LIST_NEXT(c, link);
-		if (c->ids == 0 && (!c->told || weft_port_tcp_drop(wv_engine.port, c->port) == 0))
-			part_give_back(c);
+		if (c->ids > 0 || (c->told && weft_port_tcp_drop(wv_engine.port, c->port) != 0))
+			continue;
+		c->told = false;
+		part_give_back(c);
 	}
 	pthread_mutex_unlock(&part.lock);
 }

@@ -2,7 +2,9 @@
 /** @file The calls of a process to weft-portd, to a daemon that answers as a test says. */
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -103,7 +105,7 @@ test_calls(void)
 	CHECK_EQ(portd_client_claim(&c, 18515), 0);
 	CHECK_EQ(portd_client_claim(&c, 7174), -EADDRINUSE);
 	CHECK_EQ(portd_client_release(&c, 18515), 0);
-	CHECK_EQ(portd_client_release(&c, 7174), -ENOENT);
+	CHECK_EQ(portd_client_release(&c, 7174), 0); /* its answer is not waited for */
 	CHECK_EQ(portd_client_more(&c, &first, &last), 0);
 	CHECK_EQ(first, 49280);
 	CHECK_EQ(last, 49407);
@@ -179,6 +181,98 @@ test_gone(void)
 	fake_down(&f);
 }
 
+static atomic_int asked; /**< requests that the daemon has read */
+
+/** It reads, and answers nothing to a release or to the claim of port 9. */
+static unsigned int
+silent(const struct portd_request *r, struct portd_answer *a, size_t *bytes)
+{
+	(void)bytes;
+	if (r->head.type == PORTD_RELEASE || (r->head.type == PORTD_CLAIM && r->port == 9)) {
+		/* Nothing of use, but no end: an answer of another request. */
+		a->head.seq = 0;
+	}
+	atomic_fetch_add(&asked, 1);
+	return 1;
+}
+
+/** A thread that polls gives ports back: it does not wait for the daemon. */
+static void
+test_no_wait(void)
+{
+	struct portd_answer hello;
+	struct portd_client c;
+	struct fake f;
+	struct pollfd arrives = {.events = POLLIN};
+	uint64_t at;
+	char left;
+
+	fake_up(&f, silent);
+	CHECK_EQ(portd_client_open(&c, f.path, &hello), 0);
+	at = test_now_us();
+	for (uint16_t i = 0; i < 20; i++)
+		CHECK_EQ(portd_client_release(&c, (uint16_t)(7000 + i)), 0);
+	CHECK(test_now_us() - at < PORTD_CLIENT_MS * 1000ULL / 2);
+	while (atomic_load(&asked) < 21)
+		usleep(1000);
+	/* A call waits for its own answer. */
+	CHECK_EQ(portd_client_claim(&c, 8), 0);
+	CHECK_EQ(portd_client_release(&c, 8), 0);
+	/* What nothing waits for is not left in the socket, where the end is behind it. */
+	arrives.fd = c.fd;
+	CHECK_EQ(poll(&arrives, 1, PORTD_CLIENT_MS), 1);
+	CHECK(!portd_client_gone(&c));
+	CHECK_EQ(recv(c.fd, &left, 1, MSG_DONTWAIT | MSG_PEEK), -1);
+	portd_client_close(&c);
+	fake_down(&f);
+}
+
+/** Answers that nothing reads never fill the socket, which would end the conversation. */
+static void
+test_open(void)
+{
+	struct portd_client c = {.lock = PTHREAD_MUTEX_INITIALIZER};
+	struct portd_answer a = {0};
+	struct portd_request r;
+	unsigned int n = 0;
+	int fds[2];
+
+	CHECK_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, fds), 0);
+	c.fd = fds[0];
+	while (n < 1000 && portd_client_release(&c, 7174) == 0)
+		n++;
+	CHECK_EQ(n, PORTD_CLIENT_OPEN);
+	CHECK_EQ(portd_client_release(&c, 7174), -EAGAIN);
+	for (unsigned int i = 0; i < n; i++) {
+		CHECK_EQ(recv(fds[1], &r, sizeof(r), 0), sizeof(r));
+		CHECK_EQ(send(fds[1], &a, sizeof(a), MSG_DONTWAIT), sizeof(a));
+	}
+	CHECK_EQ(portd_client_release(&c, 7174), 0);
+	portd_client_close(&c);
+	close(fds[1]);
+}
+
+/** A claim that is not answered may be granted later: the part ends, and with it the claim. */
+static void
+test_timeout(void)
+{
+	struct portd_answer hello;
+	struct portd_client c;
+	struct fake f;
+
+	fake_up(&f, silent);
+	CHECK_EQ(portd_client_open(&c, f.path, &hello), 0);
+	CHECK_EQ(portd_client_claim(&c, 9), -ETIMEDOUT);
+	CHECK(portd_client_gone(&c));
+	CHECK_EQ(portd_client_claim(&c, 8), -ECONNRESET);
+	CHECK_EQ(portd_client_release(&c, 8), -ECONNRESET);
+	/* The daemon has read the end. */
+	pthread_join(f.thread, NULL);
+	CHECK_EQ(pthread_create(&f.thread, NULL, fake_run, &f), 0);
+	portd_client_close(&c);
+	fake_down(&f);
+}
+
 static unsigned int
 refuse(const struct portd_request *r, struct portd_answer *a, size_t *bytes)
 {
@@ -216,4 +310,7 @@ test_refused(void)
 WEFT_TEST_MAIN({"each call has its answer", test_calls},
                {"an answer that is none is a protocol error", test_wrong_answers},
                {"a daemon that is gone is ECONNRESET", test_gone},
+               {"giving back does not wait, and no answer is left behind", test_no_wait},
+               {"few requests wait for the daemon at once", test_open},
+               {"a daemon that does not answer in time ends the part", test_timeout},
                {"a daemon that refuses", test_refused})
