@@ -22,8 +22,9 @@
 struct claim {
 	LIST_ENTRY(claim) link;
 	uint16_t port;
-	uint32_t ids;
-	bool told; /**< weft knows it */
+	uint32_t ids; /**< and commands that ask for it */
+	bool granted; /**< the daemon has said so */
+	bool told;    /**< weft knows it */
 };
 
 struct block {
@@ -42,6 +43,16 @@ static struct {
 	struct block block[PORTD_BLOCKS];
 	uint32_t nblocks;
 } part = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+enum want_what { WANT_NOTHING, WANT_CLAIM, WANT_MORE };
+
+/** What this thread's command needs of the daemon, which is asked without the engine's lock. */
+static __thread struct {
+	enum want_what what;
+	uint16_t port;
+	int rc;        /**< of the last answer */
+	uint16_t held; /**< claimed, and kept until the command has ended; 0: none */
+} want;
 
 static const char *
 part_path(void)
@@ -191,29 +202,26 @@ part_error(int rc)
 	return rc == 0 || rc == -EADDRINUSE || rc == -ENOSPC || rc == -ENOMEM ? rc : -ENETDOWN;
 }
 
+/** Leave a question for wv_portd_ask(). The answer to the same one, if it was an error. */
+static int
+part_want(enum want_what what, uint16_t port)
+{
+	if (want.what == what && want.port == port && want.rc != 0)
+		return want.rc;
+	want.what = what;
+	want.port = port;
+	return -EAGAIN;
+}
+
 static int
 part_bind(uint16_t port)
 {
-	struct claim *c;
-	int rc = part_attach();
+	struct claim *c = part.on ? part_claim_of(port) : NULL;
 
-	if (rc != 0)
-		return rc;
-	if (part_in_block(port))
+	if (part.on && part_in_block(port))
 		return 0;
-	c = part_claim_of(port);
-	if (c == NULL) {
-		c = calloc(1, sizeof(*c));
-		if (c == NULL)
-			return -ENOMEM;
-		rc = portd_client_claim(&part.client, port);
-		if (rc != 0) {
-			free(c);
-			return rc;
-		}
-		c->port = port;
-		LIST_INSERT_HEAD(&part.claims, c, link);
-	}
+	if (c == NULL || !c->granted)
+		return part_want(WANT_CLAIM, port);
 	c->ids++;
 	return 0;
 }
@@ -227,12 +235,96 @@ wv_portd_bind(uint16_t port)
 		return 0;
 	pthread_mutex_lock(&part.lock);
 	/* A child of the process that has the device: what it binds is nowhere. */
-	rc = part_is_others() ? 0 : part_error(part_bind(port));
+	rc = part_is_others() ? 0 : part_bind(port);
 	pthread_mutex_unlock(&part.lock);
 	return rc;
 }
 
 /** Or later, if the daemon is slow: wv_portd_sweep() tries again. */
+/** Without the lock while the daemon is asked: the thread that polls must not wait for it. */
+static int
+part_ask_claim(uint16_t port)
+{
+	struct claim *c;
+	int rc;
+
+	pthread_mutex_lock(&part.lock);
+	rc = part_attach();
+	if (rc != 0 || part_in_block(port)) {
+		pthread_mutex_unlock(&part.lock);
+		return rc;
+	}
+	c = part_claim_of(port);
+	if (c == NULL && (c = calloc(1, sizeof(*c))) != NULL) {
+		c->port = port;
+		LIST_INSERT_HEAD(&part.claims, c, link);
+	}
+	if (c == NULL) {
+		pthread_mutex_unlock(&part.lock);
+		return -ENOMEM;
+	}
+	/* It stays meanwhile. */
+	c->ids++;
+	if (!c->granted) {
+		pthread_mutex_unlock(&part.lock);
+		rc = portd_client_claim(&part.client, port);
+		pthread_mutex_lock(&part.lock);
+	}
+	if (rc == 0) {
+		c->granted = true;
+		want.held = port;
+	} else if (--c->ids == 0 && !c->granted) {
+		LIST_REMOVE(c, link);
+		free(c);
+	}
+	pthread_mutex_unlock(&part.lock);
+	return rc;
+}
+
+static int
+part_ask_more(void)
+{
+	uint16_t first, last;
+	bool on;
+	int rc;
+
+	pthread_mutex_lock(&part.lock);
+	on = part.on && !part_is_others();
+	pthread_mutex_unlock(&part.lock);
+	rc = on ? portd_client_more(&part.client, &first, &last) : -ENETDOWN;
+	if (rc != 0)
+		return rc;
+	pthread_mutex_lock(&part.lock);
+	part_add_block(first, last);
+	pthread_mutex_unlock(&part.lock);
+	return 0;
+}
+
+void
+wv_portd_begin(void)
+{
+	want.what = WANT_NOTHING;
+	want.rc = 0;
+}
+
+bool
+wv_portd_ask(void)
+{
+	if (want.what == WANT_NOTHING)
+		return false;
+	wv_portd_end();
+	want.rc = part_error(want.what == WANT_CLAIM ? part_ask_claim(want.port) : part_ask_more());
+	return true;
+}
+
+void
+wv_portd_end(void)
+{
+	if (want.held != 0)
+		wv_portd_unbind(want.held);
+	want.held = 0;
+}
+
 static void
 part_give_back(struct claim *c)
 {
@@ -292,15 +384,7 @@ wv_portd_nth(uint32_t i)
 int
 wv_portd_more(void)
 {
-	uint16_t first, last;
-	int rc;
-
-	pthread_mutex_lock(&part.lock);
-	rc = part.on ? portd_client_more(&part.client, &first, &last) : -ENETDOWN;
-	if (rc == 0)
-		part_add_block(first, last);
-	pthread_mutex_unlock(&part.lock);
-	return part_error(rc);
+	return part_want(WANT_MORE, 0);
 }
 
 /* ---- Weft's part ---- */
@@ -321,7 +405,7 @@ wv_portd_tell(void)
 			b->told = weft_port_tcp_add(port, b->first, b->last, true) == 0;
 	}
 	LIST_FOREACH (c, &part.claims, link)
-		if (!c->told && c->ids > 0)
+		if (!c->told && c->granted && c->ids > 0)
 			c->told = weft_port_tcp_add(port, c->port, c->port, false) == 0;
 	pthread_mutex_unlock(&part.lock);
 }

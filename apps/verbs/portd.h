@@ -8,7 +8,11 @@
  *
  * A TCP port that an id is bound to is claimed, unless it is in a block of the process. It is given
  * back when no id is bound to it and weft has neither a listener nor a connection on it. All calls:
- * any thread; a call that asks the daemon waits for its answer.
+ * any thread.
+ *
+ * A command that needs something of the daemon does not ask with the engine's lock, because the
+ * thread that polls would wait for the daemon. It ends with -EAGAIN, and is done again after
+ * wv_portd_ask().
  */
 
 #include <stdbool.h>
@@ -28,8 +32,16 @@ int wv_portd_attach(struct portd_answer *hello, char *err, size_t err_size);
  * with one line in err, also if the daemon has other addresses now than the configuration. */
 int wv_portd_device(struct conf *c, char *err, size_t err_size);
 
-/** An id is to be bound to this port. 0, -EADDRINUSE (another process has it), -ENOSPC (the process
- * has too many), -ENETDOWN (no daemon). */
+/** A command begins on this thread. */
+void wv_portd_begin(void);
+/** After a command that ended with -EAGAIN, without locks: ask the daemon for what it needs, and
+ * wait for the answer. False: it needs nothing. Else the command is to be done again. */
+bool wv_portd_ask(void);
+/** The command has ended; what it did not use is given back. */
+void wv_portd_end(void);
+
+/** An id is to be bound to this port. 0, -EAGAIN (the daemon is to be asked), -EADDRINUSE (another
+ * process has it), -ENOSPC (the process has too many), -ENETDOWN (no daemon). */
 int wv_portd_bind(uint16_t port);
 /** It is not bound any more. */
 void wv_portd_unbind(uint16_t port);
@@ -37,7 +49,7 @@ void wv_portd_unbind(uint16_t port);
 uint32_t wv_portd_dynamic(void);
 /** The i-th of them. */
 uint16_t wv_portd_nth(uint32_t i);
-/** Have another block. 0, -ENOSPC, -ENETDOWN. */
+/** Have another block. -EAGAIN (the daemon is to be asked); then, -ENOSPC, -ENETDOWN. */
 int wv_portd_more(void);
 
 /** Tell weft which ports the process has, before it listens or connects. With the engine's lock, or

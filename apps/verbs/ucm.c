@@ -5,6 +5,7 @@
 
 #include "check.h"
 #include "engine.h"
+#include "portd.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -200,10 +201,14 @@ ucm_run(int fd, uint32_t number, const void *cmd, size_t out)
 
 	if (ucm_commands[number].own_lock)
 		return ucm_run_waiting(fn, ucm_enter(fd), cmd, out);
-	up = ucm_lock();
-	c = cm_chan_of(fd);
-	rc = c != NULL ? fn(c, cmd, out) : -EBADF;
-	ucm_unlock(up);
+	wv_portd_begin();
+	do {
+		up = ucm_lock();
+		c = cm_chan_of(fd);
+		rc = c != NULL ? fn(c, cmd, out) : -EBADF;
+		ucm_unlock(up);
+	} while (rc == -EAGAIN && wv_portd_ask());
+	wv_portd_end();
 	return rc;
 }
 

@@ -164,19 +164,16 @@ static int
 addr_choose_ours(struct wv_cm_id *id, struct sockaddr_storage *a, uint16_t start)
 {
 	struct addr_clash clash = {.id = id, .addr = *a};
+	const uint32_t n = wv_portd_dynamic();
 
-	do {
-		const uint32_t n = wv_portd_dynamic();
-
-		for (uint32_t i = 0; i < n; i++) {
-			*addr_port(&clash.addr) = htobe16(wv_portd_nth((start + i) % n));
-			if (cm_id_each(addr_clashes, &clash) == NULL) {
-				*a = clash.addr;
-				return 0;
-			}
+	for (uint32_t i = 0; i < n; i++) {
+		*addr_port(&clash.addr) = htobe16(wv_portd_nth((start + i) % n));
+		if (cm_id_each(addr_clashes, &clash) == NULL) {
+			*a = clash.addr;
+			return 0;
 		}
-	} while (wv_portd_more() == 0);
-	return -EADDRNOTAVAIL;
+	}
+	return wv_portd_more() == -EAGAIN ? -EAGAIN : -EADDRNOTAVAIL;
 }
 
 static int

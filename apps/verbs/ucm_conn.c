@@ -130,7 +130,7 @@ conn_qp_undo(struct wv_cm_id *id)
 	id->qp = NULL;
 }
 
-/** With weft-portd: from another block of ports, if those of the process are used up. */
+/** With weft-portd: -EAGAIN asks for another block of ports, if those of the process are used. */
 static int
 conn_open(struct weft_qp *qp, const struct sockaddr_storage *to, const struct weft_conn_attr *a)
 {
@@ -140,10 +140,9 @@ conn_open(struct weft_qp *qp, const struct sockaddr_storage *to, const struct we
 		return -ENETDOWN;
 	wv_portd_tell();
 	rc = weft_connect(qp, (const struct sockaddr *)to, addr_len(to), a);
-	if (rc != -EADDRNOTAVAIL || !wv_portd_on() || wv_portd_more() != 0)
-		return rc;
-	wv_portd_tell();
-	return weft_connect(qp, (const struct sockaddr *)to, addr_len(to), a);
+	if (rc == -EADDRNOTAVAIL && wv_portd_on() && wv_portd_more() == -EAGAIN)
+		return -EAGAIN;
+	return rc;
 }
 
 int
