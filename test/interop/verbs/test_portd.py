@@ -6,6 +6,7 @@ On each of two sides a weft-portd owns one end of a net_memif. Programs of a sid
 
 The environment: WEFT_TEST_SEED (1) and WEFT_TEST_DRAWS (20), of `draws`.
 """
+import json
 import os
 import random
 import re
@@ -130,11 +131,16 @@ def perftests(build):
 def each_other(build):
     """Two processes of one side talk to each other, by its address and by 127.0.0.1; no frame of theirs leaves it"""
     rig.need("rping")
-    with Sides(build, sides=["server"]) as r:
+    with Sides(build, sides=["server"], options=["--json"]) as r:
         for to in SERVER, "127.0.0.1":
             _, c = pair(r, ["rping", "-s", "-V", "-C", "20"], ["rping", "-c", "-v", "-V", "-C", "20", "-a", to], 7174,
                         sides=("server", "server"))
             check(len(re.findall(r"^ping data", c.out, re.M)) == 20, c)
+        d = r.daemon["server"]
+        d.kill(signal.SIGTERM)
+        check(d.wait(20) == 0, d)
+        got = json.loads(d.out)
+        check(got["out_frames"] == got["out_local"] > 100, got, d)
 
 
 def in_use(build):
