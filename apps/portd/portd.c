@@ -39,6 +39,7 @@
 #define PORTD_NAP_NS    10000L    /* between two polls before that, where processors are few */
 #define PORTD_MANY_CPUS 4         /* so many for two programs that spin and two daemons */
 #define PORTD_SLICE_NS  100000ULL
+#define PORTD_RETRY_NS  10000000L    /* until memory is asked for again */
 #define PORTD_LOOK_NS   100000000ULL /* between two looks at the addresses */
 #define PORTD_SETTLE_NS                                                                            \
 	5000000000ULL          /* for Duplicate Address Detection, which lasts a second or two */
@@ -202,9 +203,12 @@ daemon_attach(void *arg, uint32_t proc, pid_t pid, struct portd_answer *a)
 static void
 daemon_detach(void *arg, uint32_t proc)
 {
+	const struct timespec nap = {.tv_nsec = PORTD_RETRY_NS};
 	struct daemon *d = arg;
 
-	(void)portd_forward_remove(d->shown.forward, proc);
+	/* The thread that polls uses the ring until it has been told. */
+	while (portd_forward_remove(d->shown.forward, proc) == -ENOMEM)
+		(void)nanosleep(&nap, NULL);
 	portd_memif_close(d->memif[proc]);
 	d->memif[proc] = NULL;
 }
