@@ -18,6 +18,8 @@
 #define CONTROL_PAUSE_MS 10 /* of a process that asks too much */
 #define CONTROL_NS_A_MS  1000000ULL
 
+#define CONTROL_TOKEN 1000000000ULL
+
 struct conn {
 	int fd; /**< -1: free */
 	uint32_t proc;
@@ -38,8 +40,9 @@ struct portd_control {
 	atomic_bool stop;
 	uint32_t nconns;
 	struct conn *conn;
-	struct pollfd *poll;  /**< nconns, behind those of wake_fd and attr.fd */
-	pthread_mutex_t lock; /**< of proc[] */
+	struct pollfd *poll;        /**< nconns, behind those of wake_fd and attr.fd */
+	uint64_t hellos, hellos_ns; /**< as conn.tokens and conn.filled_ns, of new processes */
+	pthread_mutex_t lock;       /**< of proc[] */
 	struct proc proc[PORTD_TABLE_PROCS];
 };
 
@@ -125,6 +128,7 @@ control_hello(struct portd_control *c, struct conn *x, uint64_t now_ns, struct p
 		portd_table_leave(c->attr.table, proc, now_ns);
 		return rc;
 	}
+	c->hellos -= CONTROL_TOKEN;
 	x->proc = proc;
 	control_set(c, proc, x);
 	count(&c->counts.came);
@@ -215,8 +219,6 @@ conn_serve(struct portd_control *c, struct conn *x)
 	return r.head.type != PORTD_HELLO || rc == 0;
 }
 
-#define CONTROL_TOKEN 1000000000ULL
-
 /** Whether the process may ask now; takes the request from what it has left. */
 static bool
 conn_may_ask(struct conn *x, uint64_t now_ns, bool take)
@@ -234,6 +236,21 @@ conn_may_ask(struct conn *x, uint64_t now_ns, bool take)
 	if (take)
 		x->tokens -= CONTROL_TOKEN;
 	return true;
+}
+
+/** Whether a process may come now. */
+static bool
+control_may_come(struct portd_control *c, uint64_t now_ns)
+{
+	const uint64_t full = PORTD_CONTROL_HELLO_DEPTH * CONTROL_TOKEN;
+	const uint64_t ns = now_ns - c->hellos_ns;
+
+	/* The bucket is full after DEPTH / RATE seconds. */
+	c->hellos += (ns < full ? ns : full) * PORTD_CONTROL_HELLO_RATE;
+	if (c->hellos > full)
+		c->hellos = full;
+	c->hellos_ns = now_ns;
+	return c->hellos >= CONTROL_TOKEN;
 }
 
 /* ---- The loop ---- */
@@ -287,7 +304,8 @@ control_wait_for(struct portd_control *c, uint64_t now_ns)
 		*p = (struct pollfd){.fd = x->fd, .events = POLLIN};
 		if (x->fd < 0)
 			continue;
-		if (!conn_may_ask(x, now_ns, false)) {
+		if (!conn_may_ask(x, now_ns, false) ||
+		    (x->proc == PORTD_NO_PROC && !control_may_come(c, now_ns))) {
 			/* Its end is heard of all the same. */
 			p->events = 0;
 			count(&c->counts.throttled);
@@ -299,9 +317,27 @@ control_wait_for(struct portd_control *c, uint64_t now_ns)
 	return ms;
 }
 
+/** The new socket that waits longest of those that say something; NULL: none does. */
+static const struct conn *
+control_next(const struct portd_control *c)
+{
+	const struct conn *next = NULL;
+
+	for (uint32_t i = 0; i < c->nconns; i++) {
+		const struct conn *x = &c->conn[i];
+
+		if (x->fd >= 0 && x->proc == PORTD_NO_PROC && c->poll[2 + i].fd == x->fd &&
+		    (c->poll[2 + i].revents & POLLIN) != 0 &&
+		    (next == NULL || x->since_ns < next->since_ns))
+			next = x;
+	}
+	return next;
+}
+
 static void
 control_round(struct portd_control *c)
 {
+	const struct conn *next = control_next(c);
 	const uint64_t now_ns = control_now_ns();
 
 	if (c->poll[1].revents != 0)
@@ -311,6 +347,8 @@ control_round(struct portd_control *c)
 		const short what = c->poll[2 + i].fd >= 0 ? c->poll[2 + i].revents : 0;
 
 		if (x->fd < 0 || c->poll[2 + i].fd != x->fd)
+			continue;
+		if ((what & POLLIN) != 0 && x->proc == PORTD_NO_PROC && x != next)
 			continue;
 		if ((what & POLLIN) != 0 && conn_may_ask(x, now_ns, true)) {
 			if (!conn_serve(c, x))
@@ -359,6 +397,8 @@ portd_control_create(const struct portd_control_attr *attr, struct portd_control
 	if (c == NULL)
 		return rc;
 	c->attr = *attr;
+	c->hellos = PORTD_CONTROL_HELLO_DEPTH * CONTROL_TOKEN;
+	c->hellos_ns = control_now_ns();
 	if (c->attr.max_procs > PORTD_TABLE_PROCS)
 		c->attr.max_procs = PORTD_TABLE_PROCS;
 	c->nconns = c->attr.max_procs + PORTD_CONTROL_WAITING;

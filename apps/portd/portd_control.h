@@ -8,7 +8,9 @@
  *
  * A process is not trusted. One that says what it may not is disconnected, so is one that does not
  * begin in PORTD_CONTROL_HELLO_MS, or that leaves its answers unread. It has one request served a
- * round, and PORTD_CONTROL_RATE a second. Each of these has a counter.
+ * round, and PORTD_CONTROL_RATE a second. New processes take the thread's time for their
+ * net_memifs, as they come and go: PORTD_CONTROL_HELLO_RATE a second come, the one that waits
+ * longest first. Each of these has a counter.
  */
 
 #include <stdatomic.h>
@@ -19,10 +21,12 @@
 #include "portd_proto.h"
 #include "portd_table.h"
 
-#define PORTD_CONTROL_HELLO_MS 5000
-#define PORTD_CONTROL_RATE     1000 /**< requests of a process a second, */
-#define PORTD_CONTROL_DEPTH    200  /**< and so many at once */
-#define PORTD_CONTROL_WAITING  16   /**< sockets beside those of processes */
+#define PORTD_CONTROL_HELLO_MS    5000
+#define PORTD_CONTROL_RATE        1000 /**< requests of a process a second, */
+#define PORTD_CONTROL_DEPTH       200  /**< and so many at once */
+#define PORTD_CONTROL_HELLO_RATE  20   /**< processes that come in a second, */
+#define PORTD_CONTROL_HELLO_DEPTH 64   /**< and so many at once */
+#define PORTD_CONTROL_WAITING     16   /**< sockets beside those of processes */
 
 struct portd_control_ops {
 	/** Make the data path of a process that has come, and fill in what the answer says of it. 0

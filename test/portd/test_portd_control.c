@@ -150,6 +150,28 @@ test_conversation(void)
 	rig_down(&r);
 }
 
+#define MORE_HELLOS 20U
+
+/** Each process that comes or goes takes the daemon's time: so many come in a second. */
+static void
+test_hellos(void)
+{
+	const uint64_t at = test_now_us();
+	struct portd_answer hello;
+	struct portd_client c;
+	struct rig r;
+
+	rig_up(&r, 32);
+	for (unsigned int i = 0; i < PORTD_CONTROL_HELLO_DEPTH + MORE_HELLOS; i++) {
+		CHECK_EQ(portd_client_open(&c, r.path, &hello), 0);
+		portd_client_close(&c);
+	}
+	CHECK(test_now_us() - at >= (MORE_HELLOS - 1) * 1000000ULL / PORTD_CONTROL_HELLO_RATE);
+	CHECK(atomic_load(&counts(&r)->throttled) > 0);
+	CHECK_EQ(counts(&r)->refused_full, 0);
+	rig_down(&r);
+}
+
 static void
 test_killed(void)
 {
@@ -458,6 +480,7 @@ test_socket(void)
 }
 
 WEFT_TEST_MAIN({"processes come, claim and go", test_conversation},
+               {"processes come and go at a limited rate", test_hellos},
                {"a process that is killed leaves no port", test_killed},
                {"more processes than the daemon takes, or has net_memifs for", test_full},
                {"a request that is none ends the conversation", test_malformed},
