@@ -14,6 +14,8 @@
 #include <rte_malloc.h>
 #include <rte_mbuf.h>
 
+#include "netif_guard.h"
+
 /* An idle daemon sleeps for a sixteenth of the time that nothing came, as an idle worker does
  * (docs/internals/polling.md): net_memif has no interrupt that could wake it. */
 #define FORWARD_SLEEP_PART   16U
@@ -74,6 +76,50 @@ counts_add(struct portd_counts *to, const struct portd_counts *from)
 		count(&t[i], atomic_load_explicit(&c[i], memory_order_relaxed));
 }
 
+/* ---- Bursts ---- */
+
+/*
+ * EAL's interrupt thread unmaps a net_memif's rings when its process ends, also during a burst
+ * (lib/netif/netif_guard.c). What a burst that faulted had taken from the pool, or had not freed,
+ * is lost: PORTD_BURST buffers at most. The device may be a net_memif, too.
+ */
+
+static uint16_t
+burst_rx(void *arg, struct rte_mbuf **pkts, uint16_t n)
+{
+	return rte_eth_rx_burst(*(const uint16_t *)arg, 0, pkts, n);
+}
+
+static uint16_t
+burst_tx(void *arg, struct rte_mbuf **pkts, uint16_t n)
+{
+	return rte_eth_tx_burst(*(const uint16_t *)arg, 0, pkts, n);
+}
+
+static uint16_t
+ring_rx(struct ring *r, struct rte_mbuf **pkts, uint16_t n)
+{
+	uint64_t faults = 0;
+
+	n = netif_guard_burst(burst_rx, &r->port_id, pkts, n, 0, &faults);
+	if (unlikely(faults > 0))
+		count(&r->counts.faults, faults);
+	return n;
+}
+
+/** Frames of the ring's process, or for it, to a device. After a fault all are its own: which ones
+ * it has freed is unknown. */
+static uint16_t
+ring_tx(struct ring *r, uint16_t port_id, struct rte_mbuf **pkts, uint16_t n)
+{
+	uint64_t faults = 0;
+
+	n = netif_guard_burst(burst_tx, &port_id, pkts, n, n, &faults);
+	if (unlikely(faults > 0))
+		count(&r->counts.faults, faults);
+	return n;
+}
+
 /* ---- To a process ---- */
 
 static void
@@ -86,7 +132,7 @@ ring_flush(struct ring *r)
 		return;
 	for (unsigned int i = 0; i < r->nto; i++)
 		bytes[i] = r->to[i]->pkt_len;
-	n = rte_eth_tx_burst(r->port_id, 0, r->to, (uint16_t)r->nto);
+	n = ring_tx(r, r->port_id, r->to, (uint16_t)r->nto);
 	for (unsigned int i = 0; i < n; i++)
 		sum += bytes[i];
 	count(&r->counts.in_frames, n);
@@ -168,7 +214,7 @@ ring_drain(struct portd_forward *f, struct ring *r)
 
 	if (r->nwait == 0)
 		return true;
-	n = rte_eth_tx_burst(f->port_id, 0, r->wait, (uint16_t)r->nwait);
+	n = ring_tx(r, f->port_id, r->wait, (uint16_t)r->nwait);
 	memmove(r->wait, r->wait + n, (r->nwait - n) * sizeof(r->wait[0]));
 	r->nwait -= n;
 	f->done += n;
@@ -236,7 +282,7 @@ forward_from(struct portd_forward *f, uint32_t from)
 		count(&r->counts.out_waits, 1);
 		return;
 	}
-	n = rte_eth_rx_burst(r->port_id, 0, m, PORTD_BURST);
+	n = ring_rx(r, m, PORTD_BURST);
 	for (uint16_t i = 0; i < n; i++)
 		rte_prefetch0(rte_pktmbuf_mtod(m[i], void *));
 	for (uint16_t i = 0; i < n; i++)
@@ -365,6 +411,7 @@ portd_forward_create(const struct portd_forward_attr *attr, struct portd_forward
 	f->pool = attr->pool;
 	f->poller = (struct weft_poller){
 	        .poll = forward_poll, .next_ns = forward_next_ns, .fd = -1, .arg = f};
+	netif_guard_install();
 	rc = weft_poller_add(f->worker, &f->poller);
 	if (rc == 0) {
 		f->callback = rte_eth_add_rx_callback(f->port_id, 0, forward_rx, f);

@@ -34,6 +34,8 @@ struct portd_counts {
 	_Atomic uint64_t out_frames, out_bytes, out_local;
 	_Atomic uint64_t out_waits; /**< times that the device had no room */
 	_Atomic uint64_t resets;    /**< segments to ports without owner */
+	/** bursts in which a driver's memory was unmapped: its process, or the device, ended */
+	_Atomic uint64_t faults;
 	_Atomic uint64_t dropped[PORTD_WHYS];
 };
 

@@ -41,7 +41,7 @@ static const struct show_row show_control[] = {
 static const struct show_row show_proc[] = {
         ROW(portd_counts, in_frames),  ROW(portd_counts, in_bytes),  ROW(portd_counts, in_full),
         ROW(portd_counts, out_frames), ROW(portd_counts, out_bytes), ROW(portd_counts, out_local),
-        ROW(portd_counts, out_waits),  ROW(portd_counts, resets),
+        ROW(portd_counts, out_waits),  ROW(portd_counts, resets),    ROW(portd_counts, faults),
 };
 #define ROWS(rows) (sizeof(rows) / sizeof((rows)[0]))
 

@@ -67,16 +67,17 @@ uint16_t
 netif_guard_burst(netif_burst_fn burst, void *arg, struct rte_mbuf **pkts, uint16_t n,
                   uint16_t on_fault, uint64_t *faults)
 {
+	sigjmp_buf *const outer = guard_env;
 	sigjmp_buf env;
 	uint16_t done;
 
 	if (unlikely(sigsetjmp(env, 0) != 0)) {
-		guard_env = NULL;
+		guard_env = outer;
 		(*faults)++;
 		return on_fault;
 	}
 	guard_env = &env;
 	done = burst(arg, pkts, n);
-	guard_env = NULL;
+	guard_env = outer;
 	return done;
 }

@@ -47,6 +47,29 @@ test_fault(void)
 	munmap((void *)ring, 4096);
 }
 
+static uint16_t
+nesting_burst(void *arg, struct rte_mbuf **pkts, uint16_t n)
+{
+	uint64_t *inner = arg;
+
+	/* A callback of ethdev that forwards frames to another such device. */
+	CHECK_EQ(netif_guard_burst(touching_burst, NULL, pkts, n, 3, inner), 3);
+	return touching_burst(NULL, pkts, n);
+}
+
+static void
+test_nested(void)
+{
+	uint64_t inner = 0, outer = 0;
+
+	netif_guard_install();
+	map_ring();
+	munmap((void *)ring, 4096);
+	CHECK_EQ(netif_guard_burst(nesting_burst, &inner, NULL, 32, 5, &outer), 5);
+	CHECK_EQ(inner, 1);
+	CHECK_EQ(outer, 1);
+}
+
 static void *
 poll_ring(void *arg)
 {
@@ -121,5 +144,6 @@ test_sent_signal(void)
 }
 
 WEFT_TEST_MAIN({"fault", test_fault},
+               {"a guarded burst inside another one: each ends alone", test_nested},
                {"unmapped by another thread", test_unmapped_by_another_thread},
                {"other faults", test_other_faults}, {"sent signal", test_sent_signal})

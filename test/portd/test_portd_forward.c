@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <rte_eth_ring.h>
@@ -360,8 +361,61 @@ test_full_wire(void)
 	down();
 }
 
+static volatile uint8_t *unmapped;
+
+/** net_memif of a process that ends during a burst. */
+static uint16_t
+faulting_rx(void *queue, struct rte_mbuf **pkts, uint16_t n)
+{
+	(void)queue;
+	(void)pkts;
+	return *unmapped == 0 ? 0 : n;
+}
+
+/** Likewise, when it has freed the frames that it has copied. */
+static uint16_t
+faulting_tx(void *queue, struct rte_mbuf **pkts, uint16_t n)
+{
+	(void)queue;
+	for (uint16_t i = 0; i < n; i++)
+		rte_pktmbuf_free(pkts[i]);
+	return *unmapped == 0 ? n : 0;
+}
+
+/** Bursts of a process that ends fault, from the wire and from another process; the rest goes on.
+ */
+static void
+test_faults(void)
+{
+	struct w x, y;
+
+	up(RING);
+	(void)take(&wire, 0, 0, NULL);
+	unmapped = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(unmapped != MAP_FAILED);
+	rte_eth_fp_ops[proc[0].port_id].rx_pkt_burst = faulting_rx;
+	rte_eth_fp_ops[proc[0].port_id].tx_pkt_burst = faulting_tx;
+	for (unsigned int i = 0; i < 10; i++) {
+		x = seg4(peer4, 50000, our4, PORT0, true);
+		give(&wire, &x);
+		x = seg4(our4, PORT1, our4, PORT0, false);
+		memcpy(x.b, our_mac, 6);
+		give(&proc[1], &x);
+		y = seg4(peer4, 50001, our4, PORT1, true);
+		give(&wire, &y);
+		(void)weft_worker_poll(w);
+		CHECK_EQ(take(&proc[1], 0x0800, 50001, NULL), 1);
+	}
+	CHECK(counted(&portd_forward_counts(f, 0)->faults) >= 20);
+	CHECK_EQ(counted(&portd_forward_counts(f, 1)->faults), 0);
+	CHECK_EQ(counted(&portd_forward_counts(f, 0)->in_full), 0);
+	munmap((void *)unmapped, 4096);
+	down();
+}
+
 WEFT_TEST_MAIN({"wire: segments to their process, and the daemon answers for the rest", test_wire},
                {"process: to the wire, to a process, and what it may not send", test_process},
                {"a process that never reads loses its own frames alone", test_never_reads},
                {"a process that floods takes no turn of another", test_flood},
-               {"a device without room holds a process up, and no frame is lost", test_full_wire})
+               {"a device without room holds a process up, and no frame is lost", test_full_wire},
+               {"a process that ends during a burst ends that burst alone", test_faults})

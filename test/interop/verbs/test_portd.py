@@ -4,7 +4,7 @@
 
 On each of two sides a weft-portd owns one end of a net_memif. Programs of a side share its address.
 
-The environment: WEFT_TEST_SEED (1) and WEFT_TEST_DRAWS (20), of `draws`.
+The environment: WEFT_TEST_SEED (1) and WEFT_TEST_DRAWS (20), of `draws` and `killed_in_stream`.
 """
 import json
 import os
@@ -33,10 +33,18 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Sides(rig.Rig):
-    """A daemon on each side. sides: which are started."""
+    """A daemon on each side. sides: which are started. veth: the link between, instead of a net_memif; needs root."""
 
-    def __init__(self, build, sides=("server", "client"), options=()):
+    def __init__(self, build, sides=("server", "client"), options=(), veth=False):
+        if veth and os.geteuid() != 0:
+            raise rig.Skip("needs root (veth)")
         super().__init__(build)
+        self.veth = {role: f"wpd{os.getpid() % 1000000}{role[0]}" for role in ("server", "client")} if veth else None
+        if veth:
+            names = list(self.veth.values())
+            rig.Spaces.ip("link", "add", names[0], "type", "veth", "peer", "name", names[1])
+            for name in names:
+                rig.Spaces.ip("link", "set", name, "addrgenmode", "none", "up")
         self.program = os.path.join(os.path.abspath(build), "apps/portd/weft-portd")
         if not os.path.exists(self.program):
             raise rig.Skip("weft-portd was not built")
@@ -44,14 +52,30 @@ class Sides(rig.Rig):
         for role in sides:
             self.up(role, options)
 
+    def __exit__(self, *exc):
+        try:
+            super().__exit__(*exc)
+        finally:
+            if self.veth:
+                rig.Spaces.ip("link", "del", self.veth["server"])
+
     def up(self, role, options=()):
         """Start the daemon of a side, and wait until it takes processes."""
         dev = f"net_memif0,role={role},id=0,socket={self.path('wire')},socket-abstract=no"
+        if self.veth:
+            dev = f"net_af_packet0,iface={self.veth[role]}"
         address = f"{SERVER}/24,{SERVER6}/64" if role == "server" else f"{CLIENT}/24,{CLIENT6}/64"
-        e = rig.End([self.program, "--dev", dev, "--address", address, "--socket", self.path(role), *options])
+        e = rig.End([self.program, *self.device(role, dev, address), "--socket", self.path(role), *options])
         self.ends.append(e)
         rig.until(lambda: "ready" in e.out + e.err, e)
         self.daemon[role] = e
+
+    def device(self, role, dev, address):
+        """The port options of a side's daemon, which has telemetry."""
+        address, address6 = address.split(",")
+        with open(self.path(role + ".ini"), "w", encoding="utf-8") as f:
+            f.write(f"[weft]\ntelemetry = yes\n[port p0]\ndev = {dev}\naddress = {address}\naddress6 = {address6}\n")
+        return ["--config", self.path(role + ".ini")]
 
     def port(self, role, k=None, weft=None):
         """The port options of a program of a side."""
@@ -78,6 +102,11 @@ class Sides(rig.Rig):
         c = self.start(client, ["stdbuf", "-oL", "rping", "-c", "-a", SERVER if server == "server" else CLIENT, "-p", str(port), *PINGS])
         rig.until(lambda: "ping data" in c.out, s, c)
         return s, c
+
+
+def counts(e):
+    """The counters of a daemon."""
+    return rig.telemetry(e, "/weft/portd/stats")
 
 
 def goes_on(e):
@@ -179,6 +208,36 @@ def killed(build):
         check("DISCONNECT EVENT" in s.out + s.err, s)
         for e in others:
             goes_on(e)
+
+
+def killed_in_stream(build):
+    """kill -9 of either end in mid-stream, over veth, at any time of a burst; the daemons go on"""
+    rig.need("ib_send_bw")
+    seed = int(os.environ.get("WEFT_TEST_SEED", "1"))
+    draw = random.Random(seed)
+    with Sides(build, veth=True) as r:
+        for k in range(int(os.environ.get("WEFT_TEST_DRAWS", "20")) // 2):
+            argv = ["ib_send_bw", "-R", "-F", "-p", "18515", "-D", "60", "-s", "65536", "-b"]
+            before = {role: counts(e)["in_frames"] for role, e in r.daemon.items()}
+            s = r.listening("server", argv, 18515)
+            # Between perftest's two connections a client ends when it is early.
+            preload = ":".join(filter(None, (r.env.get("LD_PRELOAD"), r.hold)))
+            c = r.start("client", [*argv, SERVER], env={"LD_PRELOAD": preload, "WEFT_TEST_HOLD": r.path(f"gate{k}")})
+            rig.until(lambda at=r.path(f"gate{k}.waiting"): os.path.exists(at), s, c)
+            rig.until(lambda at=s: rig.listens(at, 18515), s, c)
+            with open(r.path(f"gate{k}.go"), "wb"):
+                pass
+            for role, e in r.daemon.items():
+                rig.until(lambda e=e, n=before[role] + 2000: counts(e)["in_frames"] > n, e, s, c)
+            time.sleep(draw.uniform(0, 0.02))
+            dead, other = draw.choice(((s, c), (c, s)))
+            dead.kill()
+            for e in r.daemon.values():
+                check(e.p.poll() is None, f"draw {k} of seed {seed}", e)
+            other.kill()
+            for e in r.daemon.values():
+                rig.until(lambda e=e: counts(e)["processes"] == 0, e)
+        print("# killed_in_stream: " + ", ".join(f"{role}: faults {counts(e)['faults']}" for role, e in r.daemon.items()), flush=True)
 
 
 def draws(build):
@@ -348,4 +407,4 @@ if __name__ == "__main__":
     if shutil.which("rping") is None:
         print("1..0 # SKIP rdmacm-utils is not installed")
         sys.exit(0)
-    rig.main([pings, perftests, each_other, in_use, killed, draws, daemon_killed, many, jobs, mpi, idle, refused])
+    rig.main([pings, perftests, each_other, in_use, killed, killed_in_stream, draws, daemon_killed, many, jobs, mpi, idle, refused])
