@@ -183,10 +183,10 @@ struct daemon {
 };
 
 static int
-daemon_attach(void *arg, uint32_t proc, pid_t pid, struct portd_answer *a)
+daemon_attach(void *arg, uint32_t proc, struct portd_answer *a)
 {
 	struct daemon *d = arg;
-	int rc = portd_memif_open(d->memifs, proc, pid, d->pool, &d->memif[proc]);
+	int rc = portd_memif_open(d->memifs, proc, d->pool, &d->memif[proc]);
 
 	if (rc == 0)
 		rc = portd_forward_add(d->shown.forward, proc, portd_memif_port_id(d->memif[proc]));

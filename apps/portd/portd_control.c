@@ -122,7 +122,7 @@ control_hello(struct portd_control *c, struct conn *x, uint64_t now_ns, struct p
 		count(&c->counts.refused_full);
 		return rc;
 	}
-	rc = c->attr.ops->attach(c->attr.arg, proc, control_pid(x->fd), a);
+	rc = c->attr.ops->attach(c->attr.arg, proc, a);
 	if (rc != 0) {
 		count(&c->counts.failed);
 		portd_table_leave(c->attr.table, proc, now_ns);

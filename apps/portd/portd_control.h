@@ -31,7 +31,7 @@
 struct portd_control_ops {
 	/** Make the data path of a process that has come, and fill in what the answer says of it. 0
 	 * or -EIO. */
-	int (*attach)(void *arg, uint32_t proc, pid_t pid, struct portd_answer *a);
+	int (*attach)(void *arg, uint32_t proc, struct portd_answer *a);
 	/** The process is gone; its ports are no one's already. */
 	void (*detach)(void *arg, uint32_t proc);
 };

@@ -8,7 +8,6 @@
  */
 
 #include <stdint.h>
-#include <sys/types.h>
 
 #include "portd_proto.h"
 
@@ -22,18 +21,16 @@ int portd_memifs_create(uint32_t max_procs, uint16_t mtu_bytes, struct portd_mem
 /** All net_memifs are closed. NULL is allowed. */
 void portd_memifs_destroy(struct portd_memifs *all);
 
-/**
- * Makes the server's end for process `proc`, with a secret that was not used before. pid: whose
- * connection is ended by portd_memif_close(). `pool` is for what it receives. -EIO (one log line),
- * -ENOMEM.
- */
-int portd_memif_open(struct portd_memifs *all, uint32_t proc, pid_t pid, struct rte_mempool *pool,
+/** Makes the server's end for process `proc`, with a secret that was not used before. `pool` is for
+ * what it receives. -EIO (one log line), -ENOMEM. */
+int portd_memif_open(struct portd_memifs *all, uint32_t proc, struct rte_mempool *pool,
                      struct portd_memif **out);
 uint16_t portd_memif_port_id(const struct portd_memif *m);
 /** Writes what the process needs to join. */
 void portd_memif_say(const struct portd_memif *m, struct portd_answer *a);
-/** Ends the process' connection, and removes the device. Takes some 50 ms, at most a second. The
- * polling thread does not use the device any more. NULL is allowed. */
+/** Ends the connection of this net_memif, whose process may live on, and removes the device. Takes
+ * some milliseconds, and waits for EAL's interrupt thread, as portd_memif_open() does. The polling
+ * thread does not use the device any more. NULL is allowed. */
 void portd_memif_close(struct portd_memif *m);
 
 #endif /* PORTD_MEMIF_H */

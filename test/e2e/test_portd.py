@@ -7,16 +7,19 @@ Programs over it are tested in test/interop/verbs. test_portd.py BUILD [CASE...]
 import errno
 import json
 import os
+import random
 import signal
 import socket
 import struct
 import subprocess
 import time
+import traceback
 
 from test_visible import Telemetry
 from weft_e2e import PROCS, app, main, memif, path, run
 
 MAGIC, VERSION, ANSWER = 0x64707477, 1, 200
+NAME = 64  # octets of a net_memif's name
 HELLO, CLAIM, RELEASE, MORE = 1, 2, 3, 4
 DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/visibility.md")
 
@@ -51,6 +54,36 @@ class Daemon:
         return len(os.listdir(f"/proc/{self.p.pid}/fd"))
 
 
+class Memif:
+    """A process' end of its net_memif as far as its first message, by hand."""
+
+    def __init__(self, p):
+        at = ANSWER - NAME - 24
+        self.id = struct.unpack_from("=I", p.answer, 24)[0]
+        name = p.answer[at:at + NAME].rstrip(b"\0")
+        self.secret = p.answer[at + NAME:at + NAME + 24]
+        self.s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.s.connect(b"\0" + name)  # blocks: the driver's backlog is 1
+        self.s.settimeout(20)
+        assert struct.unpack_from("=H", self.s.recv(256))[0] == 2, "no greeting"
+
+    def init(self):
+        """Ask for the device. The answer is not read."""
+        self.s.send(struct.pack("=HHIB24s32s", 3, 0x200, self.id, 0, self.secret, b"test").ljust(128, b"\0"))
+
+    def joined(self):
+        """Whether the device took us."""
+        return struct.unpack_from("=H", self.s.recv(256))[0] == 1
+
+    def open(self, seconds):
+        """Whether the connection stays open for a while."""
+        self.s.settimeout(seconds)
+        try:
+            return self.s.recv(256) != b""
+        except socket.timeout:
+            return True
+
+
 class Process:
     """A process that speaks by hand."""
 
@@ -70,7 +103,7 @@ class Process:
     def ask(self, kind, port=0):
         """Send a request; returns its status and the first port."""
         self.send(kind, port)
-        a = self.s.recv(4096)
+        a = self.answer = self.s.recv(4096)
         assert len(a) == ANSWER, "the conversation was ended"
         return struct.unpack_from("=iH", a, 16)
 
@@ -251,6 +284,72 @@ def test_coming_and_going():
     until(lambda: d.fds() <= before)
     got = d.end()
     assert got["came"] == 41 and got["left"] == 41 and got["failed"] == 0, got
+
+
+def test_one_of_two():
+    """Two parts of one process: the end of one leaves the other's net_memif alone."""
+    d = Daemon("two")
+    parts = [Process(d) for _ in range(2)]
+    links = [Memif(p) for p in parts]
+    for m in links:
+        m.init()
+        assert m.joined()
+    parts[0].s.close()
+    assert links[0].s.recv(256)[:2] in (b"", struct.pack("=H", 8)), "the link of a part that has ended"
+    assert links[1].open(1)
+    # One with the number of the part that has ended has another secret.
+    again = Process(d)
+    m = Memif(again)
+    assert m.id == links[0].id and m.secret != links[0].secret
+    m.init()
+    assert m.joined()
+    d.end()
+
+
+def test_memif_at_the_end():
+    """Processes that ask for their net_memif while it is removed, and while others come and go."""
+    d = Daemon("late", "--max-processes", "12")
+    stays = Process(d)
+    link = Memif(stays)
+    link.init()
+    assert link.joined()
+    pids = []
+    for k in range(6):
+        pid = os.fork()
+        if pid == 0:
+            rc = 1
+            try:
+                draw = random.Random(k)
+                for _ in range(40):
+                    p = Process(d)
+                    while p.hello[0] == -28:  # all blocks of ports are dead, for a second
+                        time.sleep(0.1)
+                        p = Process(d)
+                    assert p.hello[0] == 0, p.hello
+                    m = Memif(p)
+                    if draw.random() < 0.3:
+                        m.init()
+                    p.s.close()
+                    if draw.random() < 0.7:
+                        time.sleep(draw.uniform(0, 0.06))
+                    try:
+                        m.init()
+                        m.s.recv(256)
+                    except OSError:
+                        pass
+                    if draw.random() < 0.8:
+                        m.s.close()
+                rc = 0
+            except (AssertionError, OSError):
+                traceback.print_exc()
+            finally:
+                os._exit(rc)
+        pids.append(pid)
+    for pid in pids:
+        assert os.waitpid(pid, 0)[1] == 0
+    assert link.open(0.5)
+    got = d.end()
+    assert got["came"] == 241 and got["left"] == 241 and got["failed"] == 0, got
 
 
 def test_hostile():

@@ -32,11 +32,10 @@ struct rig {
 };
 
 static int
-rig_attach(void *arg, uint32_t proc, pid_t pid, struct portd_answer *a)
+rig_attach(void *arg, uint32_t proc, struct portd_answer *a)
 {
 	struct rig *r = arg;
 
-	(void)pid;
 	if (r->attach_rc != 0)
 		return r->attach_rc;
 	a->memif_id = proc;
