@@ -17,6 +17,7 @@
 
 #define CONTROL_PAUSE_MS 10 /* of a process that asks too much */
 #define CONTROL_NS_A_MS  1000000ULL
+#define CONTROL_FULL_MS  100 /* until a socket is accepted, when there was no descriptor */
 
 #define CONTROL_TOKEN 1000000000ULL
 
@@ -38,6 +39,7 @@ struct portd_control {
 	struct portd_control_counts counts;
 	int wake_fd;
 	atomic_bool stop;
+	uint64_t full_until_ns; /**< attr.fd is readable and nothing can be done about it */
 	uint32_t nconns;
 	struct conn *conn;
 	struct pollfd *poll;        /**< nconns, behind those of wake_fd and attr.fd */
@@ -272,8 +274,13 @@ control_accept(struct portd_control *c)
 	const uint64_t now_ns = control_now_ns();
 	struct conn *x = NULL;
 
-	if (fd < 0)
+	if (fd < 0) {
+		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+			count(&c->counts.no_fd);
+			c->full_until_ns = now_ns + CONTROL_FULL_MS * CONTROL_NS_A_MS;
+		}
 		return;
+	}
 	for (uint32_t i = 0; i < c->nconns && x == NULL; i++)
 		if (c->conn[i].fd < 0)
 			x = &c->conn[i];
@@ -293,10 +300,11 @@ control_accept(struct portd_control *c)
 static int
 control_wait_for(struct portd_control *c, uint64_t now_ns)
 {
-	int ms = -1;
+	const bool full = now_ns < c->full_until_ns;
+	int ms = full ? CONTROL_FULL_MS : -1;
 
 	c->poll[0] = (struct pollfd){.fd = c->wake_fd, .events = POLLIN};
-	c->poll[1] = (struct pollfd){.fd = c->attr.fd, .events = POLLIN};
+	c->poll[1] = (struct pollfd){.fd = full ? -1 : c->attr.fd, .events = POLLIN};
 	for (uint32_t i = 0; i < c->nconns; i++) {
 		struct conn *x = &c->conn[i];
 		struct pollfd *p = &c->poll[2 + i];

@@ -53,6 +53,7 @@ struct portd_control_counts {
 	_Atomic uint64_t refused_user; /**< sockets of other users */
 	_Atomic uint64_t refused_full; /**< sockets and processes beyond the limits */
 	_Atomic uint64_t failed;       /**< processes without a net_memif */
+	_Atomic uint64_t no_fd;        /**< times that no descriptor was left for a socket */
 	_Atomic uint64_t bad, silent, unread, throttled;
 };
 

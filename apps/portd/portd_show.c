@@ -23,19 +23,13 @@ struct show_row {
 	}
 
 static const struct show_row show_control[] = {
-        ROW(portd_control_counts, came),
-        ROW(portd_control_counts, left),
-        ROW(portd_control_counts, claims),
-        ROW(portd_control_counts, claims_refused),
-        ROW(portd_control_counts, releases),
-        ROW(portd_control_counts, blocks),
-        ROW(portd_control_counts, blocks_refused),
-        ROW(portd_control_counts, refused_user),
-        ROW(portd_control_counts, refused_full),
-        ROW(portd_control_counts, failed),
-        ROW(portd_control_counts, bad),
-        ROW(portd_control_counts, silent),
-        ROW(portd_control_counts, unread),
+        ROW(portd_control_counts, came),           ROW(portd_control_counts, left),
+        ROW(portd_control_counts, claims),         ROW(portd_control_counts, claims_refused),
+        ROW(portd_control_counts, releases),       ROW(portd_control_counts, blocks),
+        ROW(portd_control_counts, blocks_refused), ROW(portd_control_counts, refused_user),
+        ROW(portd_control_counts, refused_full),   ROW(portd_control_counts, failed),
+        ROW(portd_control_counts, no_fd),          ROW(portd_control_counts, bad),
+        ROW(portd_control_counts, silent),         ROW(portd_control_counts, unread),
         ROW(portd_control_counts, throttled),
 };
 static const struct show_row show_proc[] = {

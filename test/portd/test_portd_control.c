@@ -7,10 +7,12 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "portd_client.h"
@@ -478,6 +480,59 @@ test_socket(void)
 	unlink(lock);
 }
 
+/** Processor time of the control thread. */
+static uint64_t
+rig_cpu_us(const struct rig *r)
+{
+	struct timespec ts;
+	clockid_t clock;
+
+	CHECK_EQ(pthread_getcpuclockid(r->thread, &clock), 0);
+	CHECK_EQ(clock_gettime(clock, &ts), 0);
+	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+}
+
+/** No descriptor is left for a socket: the thread does not spin, and takes the socket later. */
+static void
+test_no_fd(void)
+{
+	struct sockaddr_un to = {.sun_family = AF_UNIX};
+	struct portd_request q = {.head = {PORTD_MAGIC, PORTD_VERSION, PORTD_HELLO, sizeof(q), 1}};
+	struct portd_answer a;
+	struct rlimit was, none;
+	enum { FDS = 64 };
+	unsigned int n = 0;
+	int fd, more[FDS];
+	uint64_t used;
+	struct rig r;
+
+	rig_up(&r, 2);
+	memcpy(to.sun_path, r.path, sizeof(r.path));
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	CHECK(fd >= 0);
+	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &was), 0);
+	none = (struct rlimit){.rlim_cur = FDS, .rlim_max = was.rlim_max};
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+	while (n < FDS && (more[n] = dup(fd)) >= 0)
+		n++;
+	used = rig_cpu_us(&r);
+	CHECK_EQ(connect(fd, (const struct sockaddr *)&to, sizeof(to)), 0);
+	usleep(350000);
+	used = rig_cpu_us(&r) - used;
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &was), 0);
+	while (n > 0)
+		close(more[--n]);
+	CHECK_MSG(used < 35000, "%llu us", (unsigned long long)used);
+	CHECK(atomic_load(&counts(&r)->no_fd) >= 1);
+	CHECK(atomic_load(&counts(&r)->no_fd) < 10);
+	CHECK_EQ(send(fd, &q, sizeof(q), 0), sizeof(q));
+	CHECK_EQ(recv(fd, &a, sizeof(a), 0), sizeof(a));
+	CHECK_EQ(a.status, 0);
+	close(fd);
+	AWAIT(&counts(&r)->left, 1);
+	rig_down(&r);
+}
+
 WEFT_TEST_MAIN({"processes come, claim and go", test_conversation},
                {"processes come and go at a limited rate", test_hellos},
                {"a process that is killed leaves no port", test_killed},
@@ -488,4 +543,5 @@ WEFT_TEST_MAIN({"processes come, claim and go", test_conversation},
                {"answers that are left unread end the conversation", test_unread},
                {"sockets that say nothing are closed in time", test_silent},
                {"other users are refused", test_users},
-               {"one daemon has the socket, whose file the group may use", test_socket})
+               {"one daemon has the socket, whose file the group may use", test_socket},
+               {"no descriptor is left: no spinning, and later it goes on", test_no_fd})
