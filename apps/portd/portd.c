@@ -327,7 +327,7 @@ daemon_up(struct daemon *d, struct args *a)
 		rc = weft_netif_pool_create("weft-portd", PORTD_MBUFS, d->sw.mtu_bytes,
 		                            SOCKET_ID_ANY, &d->pool);
 	if (rc == 0)
-		rc = portd_memifs_create(PORTD_PROCS, d->sw.mtu_bytes, &d->memifs);
+		rc = portd_memifs_create(PORTD_PROCS, d->sw.mtu_bytes, &d->socket, &d->memifs);
 	if (rc == 0) {
 		d->shown.max_procs = ta.max_procs = daemon_room(a);
 		rc = ta.max_procs > 0 ? portd_table_create(&ta, &d->table) : -ENOSPC;

@@ -238,7 +238,7 @@ int
 portd_client_dev(const struct portd_answer *hello, const char *name, char *out, size_t size)
 {
 	int n = snprintf(out, size,
-	                 "%s,role=client,id=%u,socket=%s,socket-abstract=yes,secret=%s,mac="
+	                 "%s,role=client,id=%u,socket=%s,socket-abstract=no,secret=%s,mac="
 	                 "%02x:%02x:%02x:%02x:%02x:%02x",
 	                 name, hello->memif_id, hello->memif_name, hello->memif_secret,
 	                 hello->mac[0], hello->mac[1], hello->mac[2], hello->mac[3], hello->mac[4],

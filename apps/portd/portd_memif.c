@@ -2,8 +2,8 @@
 /**
  * @file The net_memifs of processes.
  *
- * Their socket's name is in the abstract name space, so that nothing is left of a daemon that was
- * killed. Names of that space can be read in /proc/net/unix, so each process has a secret, too.
+ * Their socket is in a directory for processes of the daemon alone (portd_socket.c). Each has a
+ * secret, so that none takes another one's net_memif by mistake.
  *
  * All have one socket, which a device of its own keeps open: when the last device of a socket is
  * closed, the driver of DPDK 22.11 leaves the socket's descriptor and its handler behind
@@ -38,7 +38,7 @@
 
 #define MEMIF_DESC      1024
 #define MEMIF_SETTLE_US 20000 /* as of weft_netif_port_close() */
-#define MEMIF_RANDOM    12
+#define MEMIF_RANDOM    11
 
 struct portd_memifs {
 	struct weft_netif_port hold; /**< keeps the socket, and takes no client */
@@ -138,13 +138,13 @@ memif_attach(const struct portd_memifs *all, const char *device, uint32_t id,
              char secret[PORTD_MEMIF_SECRET_BYTES], struct weft_netif_port *port)
 {
 	char dev[256];
-	int rc = memif_random(secret, MEMIF_RANDOM - 1);
+	int rc = memif_random(secret, MEMIF_RANDOM);
 
 	*port = (struct weft_netif_port){.mtu_bytes = all->mtu_bytes, .lock_fd = -1};
 	if (rc != 0)
 		return rc;
 	snprintf(dev, sizeof(dev),
-	         "net_memif_%s,role=server,id=%u,socket=%s,socket-abstract=yes,secret=%s", device,
+	         "net_memif_%s,role=server,id=%u,socket=%s,socket-abstract=no,secret=%s", device,
 	         id, all->name, secret);
 	rc = netif_attach(dev, port);
 	if (rc != 0)
@@ -168,20 +168,18 @@ memif_do_hold(void *arg)
 }
 
 int
-portd_memifs_create(uint32_t max_procs, uint16_t mtu_bytes, struct portd_memifs **out)
+portd_memifs_create(uint32_t max_procs, uint16_t mtu_bytes, const struct portd_socket *at,
+                    struct portd_memifs **out)
 {
 	struct portd_memifs *all = calloc(1, sizeof(*all));
 	struct memif_hold hold = {.all = all, .id = max_procs};
-	char random[2 * MEMIF_RANDOM + 1];
 	int rc;
 
 	if (all == NULL)
 		return -ENOMEM;
 	all->mtu_bytes = mtu_bytes;
 	rc = intr_begin(all);
-	if (rc == 0)
-		rc = memif_random(random, MEMIF_RANDOM);
-	snprintf(all->name, sizeof(all->name), "weft-portd-%s", rc == 0 ? random : "");
+	memcpy(all->name, at->memif, sizeof(all->name));
 	if (rc == 0) {
 		intr_run(all, memif_do_hold, &hold);
 		rc = hold.rc;
@@ -189,6 +187,11 @@ portd_memifs_create(uint32_t max_procs, uint16_t mtu_bytes, struct portd_memifs 
 	if (rc != 0) {
 		intr_end(all);
 		free(all);
+		return rc;
+	}
+	rc = portd_socket_share(at);
+	if (rc != 0) {
+		portd_memifs_destroy(all);
 		return rc;
 	}
 	*out = all;

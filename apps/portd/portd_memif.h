@@ -10,14 +10,16 @@
 #include <stdint.h>
 
 #include "portd_proto.h"
+#include "portd_socket.h"
 
 struct portd_memif;
 struct portd_memifs;
 struct rte_mempool;
 
-/** The socket of all net_memifs, with a name that was not used before. max_procs: the most of them.
- * -EIO (one log line), -ENOMEM. */
-int portd_memifs_create(uint32_t max_procs, uint16_t mtu_bytes, struct portd_memifs **out);
+/** The socket of all net_memifs, at at->memif. max_procs: the most of them. -EIO (one log line),
+ * -ENOMEM, and the errors of portd_socket_share(). */
+int portd_memifs_create(uint32_t max_procs, uint16_t mtu_bytes, const struct portd_socket *at,
+                        struct portd_memifs **out);
 /** All net_memifs are closed. NULL is allowed. */
 void portd_memifs_destroy(struct portd_memifs *all);
 

@@ -32,8 +32,8 @@
 #define PORTD_BLOCK_PORTS   128U
 #define PORTD_BLOCKS        (PORTD_DYNAMIC_COUNT / PORTD_BLOCK_PORTS)
 
-#define PORTD_MEMIF_NAME_BYTES   64U
-#define PORTD_MEMIF_SECRET_BYTES 24U /**< with the zero at its end */
+#define PORTD_MEMIF_NAME_BYTES   108U /**< as of a Unix socket */
+#define PORTD_MEMIF_SECRET_BYTES 24U  /**< with the zero at its end */
 
 enum portd_type {
 	/** Attach. The answer has all members. -EBUSY: the daemon has as many processes as it
@@ -90,10 +90,10 @@ struct portd_answer {
 	uint8_t mac[6];   /**< of the daemon's device, for every process */
 	uint8_t zero[2];
 	struct portd_net ipv4, ipv6;
-	/** of the net_memif, in the abstract name space (socket-abstract=yes) */
+	/** path of the net_memif's socket (socket-abstract=no) */
 	char memif_name[PORTD_MEMIF_NAME_BYTES];
 	char memif_secret[PORTD_MEMIF_SECRET_BYTES];
 };
-static_assert(sizeof(struct portd_answer) == 16 + 4 + 4 + 4 + 4 + 8 + 72 + 64 + 24, "no padding");
+static_assert(sizeof(struct portd_answer) == 16 + 4 + 4 + 4 + 4 + 8 + 72 + 108 + 24, "no padding");
 
 #endif /* PORTD_PROTO_H */

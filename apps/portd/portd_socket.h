@@ -5,20 +5,27 @@
 /** @file The control socket as a file: who may connect, and that one daemon has it. */
 
 #include <stddef.h>
+#include <sys/types.h>
 
 struct portd_socket {
 	int fd, lock_fd;
 	char path[108];
+	char dir[108];   /**< absolute; PATH.d, to which the same processes have access alone */
+	char memif[108]; /**< of the net_memifs, in this directory */
+	gid_t gid;       /**< of the group; (gid_t)-1: none */
 };
 
 /**
  * Listen at path, for this user alone (mode 0600), or for a group as well (0660). A lock beside the
  * socket tells whether a daemon has it. A socket that a killed daemon left is replaced, but no file
- * of another kind. 0; else -errno with one line in err.
+ * of another kind. Likewise its directory is made, with mode 0700 (0770 for a group), for a socket
+ * that is listened on by a driver. 0; else -errno with one line in err.
  */
 int portd_socket_open(const char *path, const char *group, struct portd_socket *s, char *err,
                       size_t err_size);
-/** Removes the file. */
+/** The driver listens at s->memif: lets the group connect. -errno. */
+int portd_socket_share(const struct portd_socket *s);
+/** Removes the file and the directory. */
 void portd_socket_close(struct portd_socket *s);
 
 #endif /* PORTD_SOCKET_H */

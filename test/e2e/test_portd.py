@@ -18,8 +18,8 @@ import traceback
 from test_visible import Telemetry
 from weft_e2e import PROCS, app, main, memif, path, run
 
-MAGIC, VERSION, ANSWER = 0x64707477, 1, 200
-NAME = 64  # octets of a net_memif's name
+MAGIC, VERSION, ANSWER = 0x64707477, 1, 244
+NAME = 108  # octets of a net_memif's name
 HELLO, CLAIM, RELEASE, MORE = 1, 2, 3, 4
 DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/visibility.md")
 
@@ -63,7 +63,7 @@ class Memif:
         name = p.answer[at:at + NAME].rstrip(b"\0")
         self.secret = p.answer[at + NAME:at + NAME + 24]
         self.s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.s.connect(b"\0" + name)  # blocks: the driver's backlog is 1
+        self.s.connect(name)  # blocks: the driver's backlog is 1
         self.s.settimeout(20)
         assert struct.unpack_from("=H", self.s.recv(256))[0] == 2, "no greeting"
 
@@ -284,6 +284,41 @@ def test_coming_and_going():
     until(lambda: d.fds() <= before)
     got = d.end()
     assert got["came"] == 41 and got["left"] == 41 and got["failed"] == 0, got
+
+
+def test_strangers():
+    """No other user reaches the net_memifs' socket; a killed daemon's directory is taken over, and none is left."""
+    d = Daemon("str")
+    p = Process(d)
+    m = Memif(p)
+    m.init()
+    assert m.joined()
+    at = d.socket + ".d"
+    assert os.stat(at).st_mode & 0o7777 == 0o700 and os.listdir(at) == ["m"], os.listdir(at)
+    with open("/proc/net/unix", encoding="ascii") as f:
+        assert "weft-portd-" not in f.read()
+    if os.geteuid() == 0:
+        os.chmod(os.path.dirname(d.socket), 0o755)
+        pid = os.fork()
+        if pid == 0:
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+                os._exit(s.connect_ex(at + "/m"))
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 13
+    d.p.kill()
+    d.p.wait()
+    assert os.path.exists(at + "/m")
+    d = Daemon("str", "--group", "nogroup")
+    st, sock = os.stat(at), os.stat(at + "/m")
+    assert (st.st_mode & 0o7777, sock.st_mode & 0o7777) == (0o770, 0o660) and st.st_gid == sock.st_gid == 65534, (st, sock)
+    d.end()
+    assert not os.path.exists(at)
+    os.symlink("/var/tmp", at)
+    rc, _, err = run([app("weft-portd"), "--dev", memif(0, "server", path("str2.wire")), "--address", "10.0.0.1/24", "--socket", d.socket])
+    assert rc == 1 and "File exists" in err, err
+    os.unlink(at)
 
 
 def test_one_of_two():

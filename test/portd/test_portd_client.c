@@ -99,7 +99,7 @@ test_calls(void)
 	CHECK_EQ(portd_client_open(&c, f.path, &hello), 0);
 	CHECK_EQ(hello.first_port, 49280);
 	CHECK_EQ(portd_client_dev(&hello, "net_memif7", dev, sizeof(dev)), 0);
-	CHECK_STR(dev, "net_memif7,role=client,id=0,socket=portd-test,socket-abstract=yes,"
+	CHECK_STR(dev, "net_memif7,role=client,id=0,socket=portd-test,socket-abstract=no,"
 	               "secret=abc,mac=00:00:00:00:00:00");
 	CHECK_EQ(portd_client_dev(&hello, "net_memif7", dev, 40), -ENOSPC);
 	CHECK_EQ(portd_client_claim(&c, 18515), 0);

@@ -374,7 +374,7 @@ def fake(path, version):
             with c:
                 while len(head := c.recv(64)) >= 16:
                     magic, _, kind, _, seq = struct.unpack("=IHHII", head[:16])
-                    c.send(struct.pack("=IHHII", magic, version, kind, 200, seq).ljust(200, b"\0"))
+                    c.send(struct.pack("=IHHII", magic, version, kind, 244, seq).ljust(244, b"\0"))
 
     threading.Thread(target=run, daemon=True).start()
     return s
