@@ -176,6 +176,7 @@ def test_options():
     for o in ("--config", "--dev", "--address", "--mtu", "--socket", "--group", "--max-processes", "--max-claims", "--max-blocks", "--json",
               "-q,", "-h,", "--version"):
         assert f"  {o}" in out, f"--help has no {o}"
+    assert "can do all that this" in out, "--help does not say what --group gives"
     assert run([app("weft-portd"), "--version"])[1].startswith("weft-portd ")
 
 
