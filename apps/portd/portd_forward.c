@@ -372,9 +372,10 @@ forward_ask(struct portd_forward *f, uint32_t proc, uint16_t port_id, bool on)
 	int rc = -EAGAIN;
 
 	sem_init(&c.done, 0, 0);
-	while (rc == -EAGAIN) {
+	/* An end cannot fail: the ring is about to be unmapped. */
+	while (rc == -EAGAIN || (rc == -ENOMEM && !on)) {
 		rc = weft_worker_call(f->worker, forward_change, &c);
-		if (rc == -EAGAIN)
+		if (rc == -EAGAIN || rc == -ENOMEM)
 			(void)nanosleep(&nap, NULL);
 	}
 	while (rc == 0 && sem_wait(&c.done) != 0) {

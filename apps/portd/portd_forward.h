@@ -60,7 +60,8 @@ void portd_forward_destroy(struct portd_forward *f);
 /** Process `proc` has the ring of device port_id from now on. Its counters begin at 0. Waits for
  * the polling thread, which polls until all processes are removed. Control thread. -ENOMEM. */
 int portd_forward_add(struct portd_forward *f, uint32_t proc, uint16_t port_id);
-/** No frame of the process' ring is in use any more when this returns. Likewise. */
+/** No frame of the process' ring is in use any more when this returns. Likewise, but waits for
+ * memory. 0. */
 int portd_forward_remove(struct portd_forward *f, uint32_t proc);
 /** Of the process that has or had the number last. Any thread. */
 const struct portd_counts *portd_forward_counts(const struct portd_forward *f, uint32_t proc);
