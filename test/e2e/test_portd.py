@@ -356,7 +356,7 @@ def test_memif_at_the_end():
             rc = 1
             try:
                 draw = random.Random(k)
-                for _ in range(40):
+                for _ in range(20):
                     p = Process(d)
                     while p.hello[0] == -28:  # all blocks of ports are dead, for a second
                         time.sleep(0.1)
@@ -385,7 +385,7 @@ def test_memif_at_the_end():
         assert os.waitpid(pid, 0)[1] == 0
     assert link.open(0.5)
     got = d.end()
-    assert got["came"] == 241 and got["left"] == 241 and got["failed"] == 0, got
+    assert got["came"] == 121 and got["left"] == 121 and got["failed"] == 0, got
 
 
 def test_hostile():
