@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Rate and latency of weft-target beside Linux's own NVMe target (nvmet), by RDMA over siw and by TCP, in one run.
 
-run_nvmf_ratio.py BUILD [--seconds N] [--rounds N] [--by rdma,tcp]
+nvmf_ratio.py BUILD [--seconds N] [--rounds N] [--by rdma,tcp]
 
 Two guests of one kind on a bridge: one has the host, and the other one has both targets, each on a RAM disk (brd) of its own, one
 used after the other. So both targets have the same processor, network interface and medium. weft-target is at an address of its own on
