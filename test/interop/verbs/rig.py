@@ -22,6 +22,7 @@ import time
 import traceback
 
 SERVER, CLIENT = "10.9.0.1", "10.9.0.2"
+SERVER6, CLIENT6 = "fd09::1", "fd09::2"
 PERFTEST_PORT = 18515
 # Which package has a program; for the reason of a skip.
 PACKAGES = {"rping": "rdmacm-utils", "ucmatose": "rdmacm-utils", "rdma_server": "rdmacm-utils", "rdma_client": "rdmacm-utils",

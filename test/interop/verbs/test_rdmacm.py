@@ -10,7 +10,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import rig  # noqa: E402
-from rig import SERVER, check  # noqa: E402
+from rig import CLIENT, CLIENT6, SERVER, SERVER6, check  # noqa: E402
 
 
 def cmatose(build, *options):
@@ -29,6 +29,25 @@ def many(build):
 def migrate(build):
     """ucmatose -m: ids move to another channel"""
     cmatose(build, "-m", "-C", "5", "-c", "2")
+
+
+def bound(build):
+    """ucmatose -b: both ends are bound to their addresses, of either family; an address that is not the port's is refused"""
+    both = {"server": ["--address", f"{SERVER}/24,{SERVER6}/64"], "client": ["--address", f"{CLIENT}/24,{CLIENT6}/64"]}
+    for (server, client), wrong in ((SERVER, CLIENT), SERVER6), ((SERVER6, CLIENT6), SERVER):
+        with rig.Rig(build) as r:
+            rig.need("ucmatose")
+            s = r.server(["ucmatose", "-b", server, "-c", "2"], options=both["server"])
+            c = r.client(["ucmatose", "-s", wrong], options=both["client"])
+            check(c.wait() != 0 and "event: RDMA_CM_EVENT_REJECTED" in c.out + c.err, "nothing listens there", c)
+            c = r.client(["ucmatose", "-b", client, "-s", server, "-c", "2"], options=both["client"])
+            for e in c, s:
+                check(e.wait() == 0 and "data transfers complete" in e.out and "error" not in e.out + e.err, e)
+    with rig.Rig(build) as r:
+        for extra in [], ["-s", SERVER]:
+            r.n += 1
+            e = r.start("server", ["ucmatose", "-b", CLIENT, *extra])
+            check(e.wait() == 255 and "return status -1" in e.out and "Cannot assign requested address" in e.err, e)
 
 
 def synchronous(build):
@@ -91,4 +110,4 @@ def datagrams(build):
 
 
 if __name__ == "__main__":
-    rig.main([many, migrate, synchronous, own_qp, times, streams, copy, datagrams])
+    rig.main([many, migrate, bound, synchronous, own_qp, times, streams, copy, datagrams])

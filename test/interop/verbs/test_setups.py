@@ -10,9 +10,8 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import rig  # noqa: E402
-from rig import CLIENT, SERVER, check  # noqa: E402
+from rig import CLIENT, CLIENT6, SERVER, SERVER6, check  # noqa: E402
 
-SERVER6, CLIENT6 = "fd09::1", "fd09::2"
 WAIT_S = 4.0
 
 
