@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""How programs are started: without rights, by a file of the user, over IPv6; and how they wait: test_setups.py BUILD [CASE...]. TAP."""
+"""How programs are started (rights, a user's file, IPv6, other libraries), and how they wait: test_setups.py BUILD [CASE...]. TAP."""
+import errno
 import os
 import re
+import shutil
+import subprocess
 import sys
 import time
 
@@ -63,6 +66,38 @@ def ipv6(build):
             check(c.wait() == 0 and len(re.findall(r"^ping data: rdma-ping-", c.out, re.M)) == 2, c, s)
 
 
+def loaded(program, library):
+    """The file of a library that a program loads, by the dynamic linker's word."""
+    said = subprocess.run(["ldd", shutil.which(program)], capture_output=True, text=True, check=True).stdout
+    found = re.search(rf"^\s*{re.escape(library)} => (/\S+)", said, re.M)
+    check(found, said)
+    return os.path.realpath(found[1])
+
+
+def versions(build):
+    """A version of libibverbs or librdmacm that is not known: one line that names the file, no device, and no signal"""
+    rig.need("rping", "ibv_devices", "ldd")
+    for library, program, ended in (("libibverbs.so.1", ["ibv_devices"], 0), ("libibverbs.so.1", ["rping", "-s", "-C", "1"], errno.ENODEV),
+                                    ("librdmacm.so.1", ["rping", "-s", "-C", "1"], errno.ENODEV)):
+        # Debian's library by the name that another version has, and one without a version in its name
+        for name in library + ".14.99.0", library:
+            with rig.Rig(build) as r:
+                os.mkdir(r.path("lib"))
+                shutil.copy(loaded(program[0], library), r.path("lib/" + name))
+                if name != library:
+                    os.symlink(name, r.path("lib/" + library))
+                env = {"LD_LIBRARY_PATH": r.path("lib")}
+                r.n += 1
+                e = r.start("server", program, env=env)
+                rc = e.wait()
+                lines = [line for line in e.err.splitlines() if line.startswith("weft")]
+                check(rc == ended and len(lines) == 1 and r.path("lib/" + name) in lines[0], f"exit status {rc}", e)
+                check("weft0" not in e.out, e)
+                if program[0] == "rping" and name != library:
+                    s, c = ping_pair(r, SERVER, env=dict(env, WEFT_VERBS_ANY_VERSION="1"))
+                    check("not tested" not in s.err + c.err, s, c)
+
+
 def cpu_s(e):
     """The processor time of an end's threads so far."""
     ns = 0
@@ -100,4 +135,4 @@ def share(r, *ends):
 
 
 if __name__ == "__main__":
-    rig.main([unprivileged, user_file, ipv6, idle])
+    rig.main([unprivileged, user_file, ipv6, versions, idle])
