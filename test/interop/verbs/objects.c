@@ -5,8 +5,9 @@
  *
  *     objects server ADDRESS             serves clients, one after the other
  *     objects client ADDRESS             runs the cases; prints TAP
- *     objects wait-server ADDRESS        one end of a connection that waits
- *     objects wait-client ADDRESS        the other one
+ *     objects wait-server ADDRESS [T [A]] one end of a connection that waits; T and A: the types
+ *                                        of service of its listener, and of what it accepts
+ *     objects wait-client ADDRESS [T]    the other one
  *     objects removed ADDRESS            its exit status tells
  *     objects leave-open ADDRESS         its exit status tells
  *     objects fork-in-open -             without a server; its exit status tells
@@ -1955,14 +1956,16 @@ case_migrate(void)
 int
 main(int argc, char **argv)
 {
-	MUST(argc == 3);
+	const char *tos[2] = {argc > 3 ? argv[3] : NULL, argc > 4 ? argv[4] : NULL};
+
+	MUST(argc >= 3 && argc <= 5);
 	if (strcmp(argv[1], "fork-in-open") == 0)
 		return fork_in_open();
 	if (strcmp(argv[1], "server") == 0)
 		server(argv[2]);
 	to = argv[2];
 	if (strncmp(argv[1], "wait-", 5) == 0)
-		return wait_idle(argv[1] + 5);
+		return wait_idle(argv[1] + 5, to, tos);
 	if (strcmp(argv[1], "removed") == 0)
 		return device_removed();
 	if (strcmp(argv[1], "leave-open") == 0)

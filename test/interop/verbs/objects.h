@@ -96,8 +96,9 @@ void case_async(void);
 void case_options(void);
 void case_backlog(void);
 void case_absent(void);
-/** The ends of a connection that say so when they wait, and then wait for ever. */
-int wait_idle(const char *end);
+/** The ends of a connection that say so when they wait, and then wait for ever. tos: the types of
+ * service of the first id, which is the listener or the client's, and of the accepted one; NULL. */
+int wait_idle(const char *end, const char *address, const char *const tos[2]);
 /** The device is removed, when a line on the standard output has asked for it. Its exit status. */
 int device_removed(void);
 /** Leave all open, and give it back in a handler of exit(). Its exit status. */

@@ -280,8 +280,20 @@ case_absent(void)
 
 /* ---- A connection that waits ---- */
 
+/** Set the type of service of an id. tos: a number, or NULL to leave it. */
+static void
+service_type(struct rdma_cm_id *id, const char *tos)
+{
+	uint8_t value;
+
+	if (tos == NULL)
+		return;
+	value = (uint8_t)strtoul(tos, NULL, 0);
+	MUST(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &value, sizeof(value)) == 0);
+}
+
 int
-wait_idle(const char *end)
+wait_idle(const char *end, const char *address, const char *const tos[2])
 {
 	struct ibv_qp_init_attr attr = plain();
 	struct rdma_cm_id *id, *listener;
@@ -290,13 +302,16 @@ wait_idle(const char *end)
 	void *user;
 
 	if (strcmp(end, "server") == 0) {
-		res = info(NULL, RAI_PASSIVE);
+		res = info(address, RAI_PASSIVE);
 		MUST(rdma_create_ep(&listener, res, NULL, &attr) == 0);
 		rdma_freeaddrinfo(res);
+		service_type(listener, tos[0]);
 		MUST(rdma_listen(listener, 1) == 0 && rdma_get_request(listener, &id) == 0);
+		service_type(id, tos[1]);
 		MUST(rdma_accept(id, NULL) == 0);
 	} else {
 		id = client_id();
+		service_type(id, tos[0]);
 		MUST(rdma_create_qp(id, NULL, &attr) == 0 && rdma_connect(id, NULL) == 0);
 	}
 	MUST(ibv_req_notify_cq(id->recv_cq, 0) == 0);

@@ -212,6 +212,7 @@ class Rig:
         self.hold = os.path.join(os.path.abspath(build), "test/interop/verbs/verbs_hold.so")
         self.tmp = tempfile.mkdtemp(prefix="weft-verbs-")
         self.ends, self.n = [], 0
+        self.address = {"server": SERVER + "/24", "client": CLIENT + "/24"}
         self.spaces = Spaces() if spaces else User(self.tmp) if user else None
 
     @staticmethod
@@ -246,12 +247,13 @@ class Rig:
     def port(self, role, k=None, weft=None):
         """The port options of one end of pair k, by default the latest. weft: lines for the section of that name of a configuration."""
         sock = self.path(f"memif{self.n if k is None else k}")
-        address = (SERVER if role == "server" else CLIENT) + "/24"
+        address = self.address[role]
         dev = f"net_memif0,role={role},id=0,socket={sock},socket-abstract=no"
         if weft is None:
             return ["--dev", dev, "--address", address]
+        keys = "".join(f"address{'6' if ':' in a else ''} = {a}\n" for a in address.split(","))
         with open(self.path(role + ".ini"), "w", encoding="utf-8") as f:
-            f.write(f"[weft]\n{weft}\n[port p0]\ndev = {dev}\naddress = {address}\n")
+            f.write(f"[weft]\n{weft}\n[port p0]\ndev = {dev}\n{keys}")
         return ["--config", self.path(role + ".ini")]
 
     def start(self, role, argv, options=(), weft=None, **how):
