@@ -6,6 +6,7 @@
 #include "api.h"
 #include "device.h"
 #include "engine.h"
+#include "mapped.h"
 #include "newer.h"
 
 #include <errno.h>
@@ -15,6 +16,11 @@
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
 	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |                   \
 	 IBV_ACCESS_HUGETLB | WV_ACCESS_FLUSH_GLOBAL | WV_ACCESS_FLUSH_PERSISTENT)
+
+/** Rights by which memory is written, as the kernel counts them. */
+#define MEM_ACCESS_WRITES                                                                          \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC |             \
+	 IBV_ACCESS_MW_BIND)
 
 int
 wv_access(unsigned int access, uint32_t *out)
@@ -94,6 +100,9 @@ mem_reg(struct ibv_pd *pd, void *addr, size_t len, uint64_t iova, unsigned int a
 
 	if (rc == 0 && wv_engine_orphan())
 		rc = -EPERM;
+	/* Else a peer's Write would end the process. */
+	if (rc == 0)
+		rc = wv_mapped(addr, len, (access & MEM_ACCESS_WRITES) != 0);
 	if (rc < 0)
 		return rc;
 	wv_lock();

@@ -32,6 +32,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -1387,6 +1388,65 @@ case_flush(void)
 	done("Flush of a range and of a region, behind a Write and before an Atomic Write");
 }
 
+/** A range that a kernel could not pin for these rights. */
+static bool
+unmapped(struct ibv_pd *pd, void *addr, size_t len, int access)
+{
+	errno = 0;
+	return ibv_reg_mr(pd, addr, len, access) == NULL && errno == EFAULT;
+}
+
+/** What is not mapped or not writable is refused, as a kernel refuses it. */
+static void
+case_unmapped(void)
+{
+	const int write = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+	const int read = IBV_ACCESS_REMOTE_READ;
+	struct ibv_mr *mr;
+	struct end e;
+
+	client_open(&e);
+	/* short ranges and long ones are looked at in other ways */
+	for (size_t page = 4096; page <= 16 * 65536; page *= 256) {
+		const size_t len = 8 * page;
+		uint8_t *m =
+		        mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		MUST(m != MAP_FAILED);
+		/* adjacent mappings, of which some are for reading alone */
+		for (unsigned int i = 0; i < 8; i += 2)
+			MUST(mprotect(m + i * page, page, PROT_READ) == 0);
+		MUST((mr = ibv_reg_mr(e.id->pd, m, len, read)) != NULL);
+		MUST(ibv_dereg_mr(mr) == 0);
+		MUST(unmapped(e.id->pd, m, len, write));
+		MUST(unmapped(e.id->pd, m + page, page + 1, IBV_ACCESS_LOCAL_WRITE));
+		MUST((mr = ibv_reg_mr(e.id->pd, m + page + 1, page - 1, write)) != NULL);
+		/* what the program has stays as it is */
+		MUST(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, m + page, page + 1,
+		                  0) == IBV_REREG_MR_ERR_CMD &&
+		     errno == EFAULT && mr->addr == m + page + 1);
+		MUST(ibv_dereg_mr(mr) == 0);
+		MUST((mr = ibv_reg_mr(e.id->pd, m, page, read)) != NULL);
+		MUST(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, write) ==
+		             IBV_REREG_MR_ERR_CMD &&
+		     errno == EFAULT);
+		MUST(ibv_dereg_mr(mr) == 0);
+		/* a hole, in the middle and at both ends; what cannot be read */
+		MUST(munmap(m + 4 * page, page) == 0);
+		MUST(unmapped(e.id->pd, m, len, read));
+		MUST(unmapped(e.id->pd, m + 4 * page, 2 * page, read));
+		MUST(unmapped(e.id->pd, m + 3 * page, page + 1, read));
+		MUST((mr = ibv_reg_mr(e.id->pd, m + 3 * page, page, write)) != NULL);
+		MUST(ibv_dereg_mr(mr) == 0);
+		MUST(mprotect(m, page, PROT_NONE) == 0);
+		MUST(unmapped(e.id->pd, m, page, 0));
+		MUST(munmap(m, len) == 0);
+	}
+	MUST(unmapped(e.id->pd, NULL, 4096, read));
+	client_close(&e);
+	done("regions of memory that is not mapped, or not writable, are refused");
+}
+
 static void
 case_regions(void)
 {
@@ -1970,7 +2030,7 @@ main(int argc, char **argv)
 		return device_removed();
 	if (strcmp(argv[1], "leave-open") == 0)
 		return leave_open();
-	printf("1..33\n");
+	printf("1..34\n");
 	case_write_read();
 	case_depths();
 	case_atomics();
@@ -1986,6 +2046,7 @@ main(int argc, char **argv)
 	case_extended();
 	case_flush();
 	case_regions();
+	case_unmapped();
 	case_edges();
 	case_signals();
 	case_numbers();
