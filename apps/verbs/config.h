@@ -31,7 +31,10 @@ struct portd_answer;
 int wv_config_read(struct conf *c, const struct portd_answer *hello, char *err, size_t err_size);
 /** Why portd_client_open() returned this error. */
 const char *wv_portd_why(int rc);
-/** The configuration of this process, read once (mine.c). NULL after one line on standard error. */
+/**
+ * The configuration of this process (mine.c). Any thread. It is read until that succeeds, and then
+ * stays. NULL after one line on standard error, unless the last one said the same.
+ */
 const struct conf *wv_config(void);
 
 #endif /* WEFT_APPS_VERBS_CONFIG_H */

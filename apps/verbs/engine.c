@@ -25,9 +25,10 @@
 
 static struct stack stack;
 static pthread_mutex_t up_lock = PTHREAD_MUTEX_INITIALIZER;
-static atomic_int up_state; /**< 0: not tried; 1: up; -errno: it failed */
+static atomic_int up_state; /**< 0: to be tried; 1: up; -errno: EAL was started, and it failed */
 static atomic_int up_pid;   /**< whose the port is, or will be; 0: it was not opened */
 static cpu_set_t process_cpus;
+static char up_said[CONF_ERR_MAX]; /**< why it failed last. Under up_lock */
 static const struct wv_engine_hooks *hooks;
 
 /** Whether a server's socket is there, in the file system or in the kernel's table. */
@@ -75,7 +76,7 @@ engine_await_server(const struct conf *c)
 
 /** On the helper thread, because EAL binds the thread that initialises it to a CPU. */
 static int
-engine_open(const struct conf *given, char *err, size_t err_size)
+engine_open(const struct conf *given, bool *eal, char *err, size_t err_size)
 {
 	static struct conf c;
 	const struct weft_evq_attr evq = {.size = sizeof(evq), .on_event = hooks->on_event};
@@ -97,6 +98,7 @@ engine_open(const struct conf *given, char *err, size_t err_size)
 			return rc;
 	}
 	engine_await_server(&c);
+	*eal = true;
 	rc = stack_up(&c, &opt, &stack, err, err_size);
 	(void)sched_setaffinity(0, sizeof(process_cpus), &process_cpus);
 	if (rc != 0)
@@ -166,6 +168,7 @@ struct engine_start {
 	pthread_mutex_t lock;
 	pthread_cond_t done_cond;
 	bool done;
+	bool eal; /**< EAL was started, which works once in a process */
 	int rc;
 	char err[CONF_ERR_MAX];
 };
@@ -174,7 +177,7 @@ static void *
 engine_thread(void *arg)
 {
 	struct engine_start *s = arg;
-	int rc = engine_open(s->conf, s->err, sizeof(s->err));
+	int rc = engine_open(s->conf, &s->eal, s->err, sizeof(s->err));
 
 	pthread_mutex_lock(&s->lock);
 	s->rc = rc;
@@ -186,8 +189,9 @@ engine_thread(void *arg)
 	return NULL;
 }
 
+/** tried: whether EAL was started. */
 static int
-engine_start(void)
+engine_start(bool *tried)
 {
 	struct engine_start s = {.conf = wv_config(),
 	                         .lock = PTHREAD_MUTEX_INITIALIZER,
@@ -215,8 +219,12 @@ engine_start(void)
 	while (!s.done)
 		pthread_cond_wait(&s.done_cond, &s.lock);
 	pthread_mutex_unlock(&s.lock);
+	*tried = s.eal;
 	if (s.rc != 0) {
-		fprintf(stderr, "weft: %s\n", s.err);
+		/* A program that tries again and again need not hear the same each time. */
+		if (strcmp(up_said, s.err) != 0)
+			fprintf(stderr, "weft: %s\n", s.err);
+		snprintf(up_said, sizeof(up_said), "%s", s.err);
 		return s.rc;
 	}
 	wv_engine_set_up(true);
@@ -236,14 +244,17 @@ wv_engine_up(void)
 	if (state == 0 && wv_engine_foreign()) {
 		state = -EPERM;
 	} else if (state == 0) {
+		bool tried = false;
 		int rc;
 
 		up_pid = getpid();
-		rc = engine_start();
+		rc = engine_start(&tried);
 		if (rc != 0)
 			up_pid = 0;
 		state = rc == 0 ? 1 : rc;
-		atomic_store_explicit(&up_state, state, memory_order_release);
+		/* Without weft-portd, for example, nothing has begun: the next call may find it. */
+		if (rc == 0 || tried)
+			atomic_store_explicit(&up_state, state, memory_order_release);
 	} else if (state == 1 && wv_engine_foreign()) {
 		state = -EPERM;
 	}

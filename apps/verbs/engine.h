@@ -45,7 +45,9 @@ void wv_engine_hook(const struct wv_engine_hooks *hooks);
 
 /**
  * Open the port and start the helper thread, the first time. Any thread. 0, or -errno after one
- * line on standard error (said once). After fork() the child of a process that has started it gets
+ * line on standard error, unless the last one said the same. A failure before EAL was started is
+ * not remembered: the next call tries again. A later one stays, because EAL starts once in a
+ * process. After fork() the child of a process that has started it gets
  * -EPERM: a port belongs to one process.
  */
 int wv_engine_up(void);

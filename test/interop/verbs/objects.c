@@ -11,6 +11,7 @@
  *     objects removed ADDRESS            its exit status tells
  *     objects leave-open ADDRESS         its exit status tells
  *     objects fork-in-open -             without a server; its exit status tells
+ *     objects try-again FILE             the same
  *
  * The server has a region of BYTES octets. It tells key and address in its private data, and does
  * what a message asks.
@@ -1916,6 +1917,48 @@ fork_in_open(void)
 	_exit(status != 0);
 }
 
+/**
+ * A daemon that tries to open its device until it can. file: "-", or the device is known before,
+ * and a child tries it when the file is there.
+ */
+static int
+try_again(const char *file)
+{
+	const bool child = strcmp(file, "-") != 0;
+	struct ibv_context *context = NULL;
+	struct timespec start;
+	int n = 0, status;
+
+	ibv_free_device_list(ibv_get_device_list(&n));
+	MUST(n == child);
+	if (child) {
+		printf("listed\n");
+		fflush(stdout);
+		clock_gettime(CLOCK_MONOTONIC, &start);
+		while (access(file, F_OK) != 0 && soon(&start))
+			usleep(20000);
+		if (fork() > 0)
+			_exit(wait(&status) > 0 && status == 0 ? 0 : 1);
+	}
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	for (unsigned int i = 0; context == NULL && soon(&start); i++) {
+		struct ibv_device **list = ibv_get_device_list(&n);
+
+		MUST(list != NULL);
+		if (n > 0)
+			context = ibv_open_device(list[0]);
+		ibv_free_device_list(list);
+		if (i == 2 && context == NULL) {
+			printf("tried\n");
+			fflush(stdout);
+		}
+		usleep(20000);
+	}
+	MUST(context != NULL && ibv_close_device(context) == 0);
+	printf("opened\n");
+	return 0;
+}
+
 /** The server calls; what it saw is in e->mem when its message has come. */
 static void
 ask_call(struct end *e, uint32_t port)
@@ -2021,6 +2064,8 @@ main(int argc, char **argv)
 	MUST(argc >= 3 && argc <= 5);
 	if (strcmp(argv[1], "fork-in-open") == 0)
 		return fork_in_open();
+	if (strcmp(argv[1], "try-again") == 0)
+		return try_again(argv[2]);
 	if (strcmp(argv[1], "server") == 0)
 		server(argv[2]);
 	to = argv[2];

@@ -135,6 +135,28 @@ def pings(build):
             check(len(re.findall(r"^ping data", c.out, re.M)) == 20, c)
 
 
+def early(build):
+    """A program that asks for its device before its daemon is there, and goes on asking: one line, and then it opens it"""
+    program = os.path.join(os.path.abspath(build), "test/interop/verbs/verbs_objects")
+    if not os.path.exists(program):
+        raise rig.Skip("not built")
+    for child in False, True:
+        with Sides(build, sides=["server"] + ["client"] * child) as r:
+            # weft-run looks for the daemon of --portd, and leaves that of the environment to the program
+            c = rig.End([r.run, program, "try-again", r.path("go") if child else "-"], env=dict(r.env, WEFT_PORTD=r.path("client")))
+            r.ends.append(c)
+            if child:
+                # the addresses are known, and the child looks for the daemon when it opens the device
+                rig.until(lambda c=c: "listed" in c.out, c)
+                r.daemon["client"].kill()
+                with open(r.path("go"), "wb"):
+                    pass
+            rig.until(lambda c=c: "tried" in c.out, c)
+            r.up("client")
+            check(c.wait(30) == 0 and "opened" in c.out, c)
+            check(len(c.err.splitlines()) == 1 and "no weft-portd listens there" in c.err, c)
+
+
 def perftests(build):
     """Two pairs of ib_send_bw at once, each with the figures of all its messages at both ends"""
     rig.need("ib_send_bw")
@@ -407,4 +429,4 @@ if __name__ == "__main__":
     if shutil.which("rping") is None:
         print("1..0 # SKIP rdmacm-utils is not installed")
         sys.exit(0)
-    rig.main([pings, perftests, each_other, in_use, killed, killed_in_stream, draws, daemon_killed, many, jobs, mpi, idle, refused])
+    rig.main([pings, early, perftests, each_other, in_use, killed, killed_in_stream, draws, daemon_killed, many, jobs, mpi, idle, refused])
