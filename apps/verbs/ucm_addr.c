@@ -121,8 +121,9 @@ addr_toward(const struct sockaddr_storage *to)
 	return NULL;
 }
 
-void
-cm_addr_toward(struct wv_cm_id *id)
+/** If the id is bound to any address: give it the one from which its peer is reached. */
+static void
+addr_from_toward(struct wv_cm_id *id)
 {
 	const struct sockaddr_storage *from = addr_is_any(&id->src) ? addr_toward(&id->dst) : NULL;
 
@@ -307,7 +308,7 @@ addr_resolve_to(struct wv_cm_id *id, const struct sockaddr_storage *src,
 		return -ENETUNREACH;
 	}
 	id->dst = *dst;
-	cm_addr_toward(id);
+	addr_from_toward(id);
 	id->device = true;
 	id->state = CM_ADDR;
 	cm_event_put(cm_event_new(id, CM_EV_ADDR_RESOLVED, 0));

@@ -94,11 +94,10 @@ wv_ucm_request(struct wv_cm_id *listener, const struct weft_event *w)
 		id->state = CM_REQUESTED;
 		id->accepted = true;
 		id->req = w->connreq;
-		id->src = listener->src;
+		id->src = w->local;
 		id->dst = w->remote;
 		id->device = true;
 		id->dscp = listener->dscp;
-		cm_addr_toward(id);
 		event_param(ev, w);
 		ev->new = id;
 		ev->resp.id = id->id;

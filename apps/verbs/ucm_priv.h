@@ -141,8 +141,6 @@ bool cm_addr_is_ours(const struct sockaddr_storage *a);
 bool cm_addr_one_family(const struct wv_cm_id *id);
 /** The port's addresses of its family, with its port number. Returns how many. */
 uint32_t cm_addr_all(const struct wv_cm_id *id, struct sockaddr_storage *out, uint32_t most);
-/** If the id is bound to any address: give it the one from which its peer is reached. */
-void cm_addr_toward(struct wv_cm_id *id);
 
 /* ---- ucm_conn.c: under the engine's lock and cm_lock ---- */
 

@@ -175,6 +175,7 @@ cm_req_request(void *user, const struct weft_mpa_frame *f)
 	verbs_ev_full(n)->private_data_bytes = f->pdata_len_bytes;
 	memcpy(verbs_ev_full(n)->private_data, f->pdata, f->pdata_len_bytes);
 	weft_ip_to_sockaddr(&ti.remote, ti.remote_port, &verbs_ev_full(n)->remote);
+	weft_ip_to_sockaddr(&ti.local, ti.local_port, &verbs_ev_full(n)->local);
 	weft_verbs_ev_emit(r->vw, l->evq, n);
 }
 

@@ -98,6 +98,7 @@ test_private_data(void)
 		CHECK_MEM(ev.private_data, a, max);
 		CHECK_EQ(ev.ird, rev == 2 ? 32 : 0);
 		CHECK(ev.listener == t.n[1].lsn && ev.user == &t.n[1]);
+		CHECK_MEM(&ev.local, &sa, sizeof(sa));
 		ca.private_data = b;
 		ca.private_data_bytes = 77;
 		CHECK_EQ(weft_accept(ev.connreq, t.n[1].qp, &ca), 0);

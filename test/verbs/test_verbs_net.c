@@ -315,6 +315,7 @@ try_connect(struct vt *t, const char *to, const char *from)
 	struct weft_conn_attr ca = {.size = sizeof(ca), .timeout_us = 3000000};
 	struct weft_qp_attr qa[2] = {vt_qp_attr(&t->n[0]), vt_qp_attr(&t->n[1])};
 	struct sockaddr_storage ss;
+	struct weft_qp_info info;
 	struct weft_event ev;
 	socklen_t len;
 	int rc;
@@ -334,6 +335,9 @@ try_connect(struct vt *t, const char *to, const char *from)
 			CHECK_EQ(ev.type, WEFT_EV_CONNECT_REQUEST);
 			CHECK_EQ(weft_accept(ev.connreq, t->n[1].qp, NULL), 0);
 			vt_ev(&t->n[1], WEFT_EV_ESTABLISHED);
+			weft_qp_query(t->n[1].qp, &info);
+			CHECK_MEM(&ev.local, &info.local, sizeof(ev.local));
+			CHECK_EQ(ev.local.ss_family, ss.ss_family);
 			vt_ev(&t->n[0], WEFT_EV_ESTABLISHED);
 			return 0;
 		}

@@ -859,6 +859,8 @@ struct weft_event {
 	/** as the peer sent them (WEFT_EV_CONNECT_REQUEST, ESTABLISHED, REJECTED) */
 	uint16_t ird, ord;
 	struct sockaddr_storage remote;
+	/** WEFT_EV_CONNECT_REQUEST: the address and port that the peer connected to */
+	struct sockaddr_storage local;
 	struct weft_terminate term;
 	struct {
 		uint32_t stag; /**< STag of the request: of a region or of a window */

@@ -109,5 +109,19 @@ def datagrams(build):
         check(c.wait() != 0 and "unable to create QP: Operation not supported" in c.out + c.err, c)
 
 
+def ends(build):
+    """The accepted id has the address that its peer connected to, not the first one of that network"""
+    program = os.path.join(os.path.abspath(build), "test/interop/verbs/verbs_ends")
+    rig.need(program)
+    for address in SERVER, "10.9.0.3":
+        with rig.Rig(build) as r:
+            s = r.server([program, "server", "7471"], weft="[network more]\naddress = 10.9.0.3/32")
+            c = r.client([program, "client", address, "7471", "-", "0"])
+            check(c.wait() == 0, c, s)
+            check(s.wait() == 0, s, c)
+            check(s.out.startswith(f"{address}:7471 > {rig.CLIENT}:"), s, c)
+            check(f" > {address}:7471\n" in c.out, c, s)
+
+
 if __name__ == "__main__":
-    rig.main([many, migrate, bound, synchronous, own_qp, times, streams, copy, datagrams])
+    rig.main([many, migrate, bound, synchronous, own_qp, times, streams, copy, datagrams, ends])
