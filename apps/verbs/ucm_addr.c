@@ -84,6 +84,14 @@ cm_addr_one_family(const struct wv_cm_id *id)
 	return addr_is_any(&id->src) && (id->src.ss_family == AF_INET || id->af_only);
 }
 
+uint16_t
+cm_addr_port(const struct wv_cm_id *id)
+{
+	struct sockaddr_storage a = id->src;
+
+	return be16toh(*addr_port(&a));
+}
+
 uint32_t
 cm_addr_all(const struct wv_cm_id *id, struct sockaddr_storage *out, uint32_t most)
 {
@@ -203,6 +211,7 @@ addr_bind(struct wv_cm_id *id, const struct sockaddr_storage *given)
 {
 	struct addr_clash clash = {.id = id};
 	struct sockaddr_storage a = *given;
+	const bool named = *addr_port(&a) != 0;
 	int rc = 0;
 
 	if (id->state != CM_NEW)
@@ -222,6 +231,7 @@ addr_bind(struct wv_cm_id *id, const struct sockaddr_storage *given)
 	if (rc < 0)
 		return rc;
 	id->bound = be16toh(*addr_port(&a));
+	id->named = named;
 	id->src = a;
 	id->state = CM_BOUND;
 	id->device = !addr_is_any(&a);

@@ -140,7 +140,8 @@ conn_open(struct weft_qp *qp, const struct sockaddr_storage *to, const struct we
 		return -ENETDOWN;
 	wv_portd_tell();
 	rc = weft_connect(qp, (const struct sockaddr *)to, addr_len(to), a);
-	if (rc == -EADDRNOTAVAIL && wv_portd_on() && wv_portd_more() == -EAGAIN)
+	if (rc == -EADDRNOTAVAIL && !(a->local_port != 0 && !a->local_port_wish) && wv_portd_on() &&
+	    wv_portd_more() == -EAGAIN)
 		return -EAGAIN;
 	return rc;
 }
@@ -165,6 +166,10 @@ cm_do_connect(struct cm_chan *chan, const void *cmd, size_t out)
 	conn_attr(id, &c->conn_param, &a);
 	if (cm_addr_is_ours(&id->src))
 		a.local = id->src;
+	/* What the program was told when its address was resolved (rdma_get_src_port()). A port
+	 * that the program did not choose may be one that TCP still holds for an old connection. */
+	a.local_port = cm_addr_port(id);
+	a.local_port_wish = !id->named;
 	rc = conn_open(q->qp, &id->dst, &a);
 	if (rc < 0)
 		conn_qp_undo(id);

@@ -44,6 +44,7 @@ struct wv_cm_id {
 	uint16_t ps;
 	struct sockaddr_storage src, dst;
 	uint16_t bound; /**< wv_portd_bind() of this port; 0: none */
+	bool named;     /**< the program chose its port */
 	bool device;    /**< it belongs to the device, by its address */
 	bool accepted;  /**< a listener's request, accepted or not: it has the listener's port */
 	bool reuse;
@@ -139,6 +140,8 @@ int cm_bind_any(struct wv_cm_id *id, sa_family_t family);
 bool cm_addr_is_ours(const struct sockaddr_storage *a);
 /** Whether it is bound to all addresses of its family, and to none of the other. */
 bool cm_addr_one_family(const struct wv_cm_id *id);
+/** The TCP port that it is bound to; 0: none. */
+uint16_t cm_addr_port(const struct wv_cm_id *id);
 /** The port's addresses of its family, with its port number. Returns how many. */
 uint32_t cm_addr_all(const struct wv_cm_id *id, struct sockaddr_storage *out, uint32_t most);
 

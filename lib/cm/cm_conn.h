@@ -24,6 +24,8 @@ struct cm_connect {
 	struct weft_ip dst;
 	uint16_t dst_port;
 	struct weft_ip src; /**< all zero: by the route */
+	uint16_t src_port;  /**< 0: TCP chooses */
+	bool src_port_wish; /**< likewise if src_port cannot be used */
 	struct weft_mpa_policy mpa;
 	uint8_t mpa_rev; /**< of this attempt */
 	bool fallback;   /**< another attempt, in revision 1, may follow */

@@ -139,6 +139,15 @@ cm_has_source(const struct weft_vworker *vw, const struct cm_connect *cr)
 	return cm_ip_is_none(&cr->src);
 }
 
+static int
+cm_connect_from(struct cm_connect *cr, struct weft_netif *nif, const struct cm_ends *e,
+                uint16_t src_port)
+{
+	return weft_tcp_connect_as(cr->qp->vw->cm->tcp, nif,
+	                           cm_ip_is_none(&e->src) ? NULL : &e->src, src_port, &e->dst,
+	                           cr->dst_port, cr->dscp, &cm_tcp_ops, cr->qp, &cr->qp->conn->tcp);
+}
+
 /** Start one attempt, which lasts until the deadline. */
 static int
 cm_connect_try(struct cm_connect *cr)
@@ -152,8 +161,9 @@ cm_connect_try(struct cm_connect *cr)
 	/* Its port may have been removed since weft_connect(). */
 	if (nif == NULL)
 		return -ENETUNREACH;
-	rc = weft_tcp_connect_as(vw->cm->tcp, nif, cm_ip_is_none(&e.src) ? NULL : &e.src, &e.dst,
-	                         cr->dst_port, cr->dscp, &cm_tcp_ops, cr->qp, &c->tcp);
+	rc = cm_connect_from(cr, nif, &e, cr->src_port);
+	if (cr->src_port_wish && (rc == -EADDRINUSE || rc == -EADDRNOTAVAIL))
+		rc = cm_connect_from(cr, nif, &e, 0);
 	if (rc < 0) {
 		c->tcp = NULL;
 		return rc;
@@ -308,6 +318,8 @@ weft_connect(struct weft_qp *qp, const struct sockaddr *addr, socklen_t addr_len
 	cr->work.fn = cm_connect_run;
 	cr->qp = qp;
 	cr->dst_port = port;
+	cr->src_port = a.local_port;
+	cr->src_port_wish = a.local_port != 0 && a.local_port_wish;
 	cr->mpa = mp;
 	cr->mpa_rev = (uint8_t)rev;
 	/* Revision 1 has no RTR, so it does not serve a program that asks for one. */

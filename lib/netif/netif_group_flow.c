@@ -118,3 +118,14 @@ weft_netif_pick_port(struct weft_netif *nif, const struct weft_ip *src, const st
 	}
 	return -EADDRNOTAVAIL;
 }
+
+bool
+weft_netif_port_leads(const struct weft_netif *nif, const struct weft_netif_flow *f)
+{
+	const struct weft_netif_group *g = nif->attr.group;
+
+	if (g != NULL && weft_netif_group_owner(g, f->local, f->local_port, f->remote,
+	                                        f->remote_port) != nif->attr.group_index)
+		return false;
+	return netif_shared_has(nif, f->local_port);
+}

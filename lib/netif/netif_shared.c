@@ -91,9 +91,15 @@ weft_netif_ports_drop(struct weft_netif *nif, uint16_t first, uint16_t last)
 }
 
 bool
+netif_shared_has(const struct weft_netif *nif, uint16_t port)
+{
+	return nif->shared == NULL || shared_is_ours(nif->shared, port);
+}
+
+bool
 weft_netif_port_ours(struct weft_netif *nif, uint16_t port)
 {
-	if (likely(nif->shared == NULL || shared_is_ours(nif->shared, port)))
+	if (likely(netif_shared_has(nif, port)))
 		return true;
 	nif->stats.rx_not_our_port++;
 	return false;

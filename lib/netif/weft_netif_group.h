@@ -161,5 +161,8 @@ bool weft_netif_flow_pin(struct weft_netif *nif, const struct weft_netif_flow *f
 int weft_netif_pick_port(struct weft_netif *nif, const struct weft_ip *src,
                          const struct weft_ip *dst, uint16_t dst_port, const struct weft_rand *rand,
                          bool (*usable)(void *arg, uint16_t port), void *arg);
+/** Whether replies of a connection arrive at nif: its local port is not another process's
+ * (weft_netif_shared.h), and no other member's (as it is now). Worker of nif. */
+bool weft_netif_port_leads(const struct weft_netif *nif, const struct weft_netif_flow *f);
 
 #endif /* WEFT_NETIF_GROUP_H */

@@ -125,6 +125,26 @@ tcp_pick_port(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *
 	return weft_netif_pick_port(nif, src, dst, dst_port, &t->sched->rand, port_usable, &w);
 }
 
+/** Whether a connection may begin at a port that its opener names. Unlike one that is chosen, the
+ * port may be listened on at another address. */
+static int
+tcp_port_given(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *src,
+               uint16_t src_port, const struct weft_ip *dst, uint16_t dst_port)
+{
+	const struct weft_netif_flow flow = {
+	        .local = src, .remote = dst, .local_port = src_port, .remote_port = dst_port};
+	uint64_t hash = tcp_tuple_hash(t, src, src_port, dst, dst_port);
+
+	if (!weft_netif_port_leads(nif, &flow))
+		return -EADDRNOTAVAIL;
+	/* A connection from a port to itself would be both ends in one. */
+	if ((src_port == dst_port && weft_ip_eq(src, dst)) ||
+	    tcp_lookup(t, hash, src, src_port, dst, dst_port) != NULL ||
+	    tcp_listener_find(t, src, src_port) != NULL)
+		return -EADDRINUSE;
+	return 0;
+}
+
 int
 tcp_open(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *src, uint16_t src_port,
          const struct weft_ip *dst, uint16_t dst_port, int dscp,
@@ -154,7 +174,7 @@ tcp_open(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *src, 
 
 int
 weft_tcp_connect_as(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *src,
-                    const struct weft_ip *dst, uint16_t dst_port, int dscp,
+                    uint16_t src_port, const struct weft_ip *dst, uint16_t dst_port, int dscp,
                     const struct weft_tcp_conn_ops *ops, void *user, struct weft_tcp_conn **out)
 {
 	int port, rc = -EAGAIN;
@@ -165,6 +185,12 @@ weft_tcp_connect_as(struct weft_tcp *t, struct weft_netif *nif, const struct wef
 		src = NULL;
 	if (dst_port == 0 || src == NULL)
 		return -EADDRNOTAVAIL;
+	if (src_port != 0) {
+		rc = tcp_port_given(t, nif, src, src_port, dst, dst_port);
+		if (rc == 0)
+			rc = tcp_open(t, nif, src, src_port, dst, dst_port, dscp, ops, user, out);
+		return rc == -EAGAIN ? -EADDRNOTAVAIL : rc;
+	}
 	/* Another worker may have taken over the port meanwhile. */
 	for (unsigned int i = 0; i < TCP_PICKS && rc == -EAGAIN; i++) {
 		port = tcp_pick_port(t, nif, src, dst, dst_port);

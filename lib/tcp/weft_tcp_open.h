@@ -23,14 +23,15 @@ void weft_tcp_listener_set_dscp(struct weft_tcp_listener *l, int dscp);
 void weft_tcp_set_dscp(struct weft_tcp_conn *c, int dscp);
 
 /**
- * Opens a connection over nif, from its address src (NULL: weft_netif_src()). The source port is a
- * random one (RFC 6056) among the free ports whose replies arrive at nif (weft_netif_group.h). All
- * segments have the DSCP, the SYN included. 0, and `established` or `closed` follows; or
- * -EADDRNOTAVAIL (no source address or port, or dst_port 0), -EHOSTUNREACH (from src), -ENOMEM,
- * -EMFILE (max_conns).
+ * Opens a connection over nif, from its address src (NULL: weft_netif_src()). With src_port 0 the
+ * source port is a random one (RFC 6056) among the free ports whose replies arrive at nif
+ * (weft_netif_group.h). All segments have the DSCP, the SYN included. 0, and `established` or
+ * `closed` follows; or -EADDRNOTAVAIL (no source address or port, dst_port 0, or replies to
+ * src_port do not arrive at nif), -EADDRINUSE (a connection has these two ends, be it in TIME-WAIT,
+ * or src_port is a listener's), -EHOSTUNREACH (from src), -ENOMEM, -EMFILE (max_conns).
  */
 int weft_tcp_connect_as(struct weft_tcp *t, struct weft_netif *nif, const struct weft_ip *src,
-                        const struct weft_ip *dst, uint16_t dst_port, int dscp,
+                        uint16_t src_port, const struct weft_ip *dst, uint16_t dst_port, int dscp,
                         const struct weft_tcp_conn_ops *ops, void *user,
                         struct weft_tcp_conn **out);
 
@@ -40,7 +41,8 @@ weft_tcp_connect(struct weft_tcp *t, struct weft_netif *nif, const struct weft_i
                  const struct weft_ip *dst, uint16_t dst_port, const struct weft_tcp_conn_ops *ops,
                  void *user, struct weft_tcp_conn **out)
 {
-	return weft_tcp_connect_as(t, nif, src, dst, dst_port, WEFT_TCP_DSCP_PORT, ops, user, out);
+	return weft_tcp_connect_as(t, nif, src, 0, dst, dst_port, WEFT_TCP_DSCP_PORT, ops, user,
+	                           out);
 }
 
 /** The link of nif is back: what waits for an acknowledgment is sent again soon, and not only when

@@ -247,6 +247,17 @@ pick(uint32_t dst, uint16_t dst_port)
 	return weft_netif_pick_port(f.nif, &from, &to, dst_port, &f.sched.rand, usable, NULL);
 }
 
+static bool
+leads(uint16_t port)
+{
+	const struct weft_ip us = ip(FAKE_US), peer = ip(FAKE_PEER);
+
+	return weft_netif_port_leads(f.nif, &(struct weft_netif_flow){.local = &us,
+	                                                              .remote = &peer,
+	                                                              .local_port = port,
+	                                                              .remote_port = 7});
+}
+
 /** Active opens use every port of the blocks and no other, in no order. */
 static void
 test_pick(void)
@@ -260,6 +271,8 @@ test_pick(void)
 	start(false);
 	CHECK_EQ(weft_netif_ports_add(f.nif, 1, 2000, false), 0);
 	CHECK_EQ(pick(FAKE_PEER, 7), -EADDRNOTAVAIL);
+	/* One that is named has only to be ours. */
+	CHECK(leads(1) && leads(2000) && !leads(2001) && !leads(49152));
 	for (unsigned int i = 0; i < 2; i++)
 		CHECK_EQ(weft_netif_ports_add(f.nif, bounds[i][0], bounds[i][1], true), 0);
 	for (unsigned int i = 0; i < 49 + 8; i++) {

@@ -355,8 +355,8 @@ sc_connect(struct sc *s, int dscp)
 	int rc;
 
 	s->sched.now_ns = sim_now_ns(s->sim);
-	rc = weft_tcp_connect_as(s->tcp, s->nif, NULL, &dst, s->f->peer_port, dscp, &app_ops, s->f,
-	                         &s->f->c);
+	rc = weft_tcp_connect_as(s->tcp, s->nif, NULL, 0, &dst, s->f->peer_port, dscp, &app_ops,
+	                         s->f, &s->f->c);
 	if (rc != 0)
 		SC_FAIL(s, "connect: %s", strerror(-rc));
 	weft_tcp_info(s->f->c, &info);

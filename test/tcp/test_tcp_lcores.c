@@ -695,6 +695,47 @@ test_listener_elsewhere(void)
 	lc_down(lc);
 }
 
+/** A source port that the caller names serves at the worker to which it leads, and once. */
+static void
+test_port_named(void)
+{
+	struct weft_tcp_attr attr = {
+	        .max_conns = 64, .syn_retries = 1, .rto_min_us = 500, .rto_initial_us = 500};
+	struct lc *lc = lc_up(test_seed(411), false);
+	struct lc_host *h = &lc->host[0];
+	struct weft_ip dst = net_ip(9);
+	struct weft_tcp_conn *c;
+
+	lc_host_up(lc, 0, 4, false, true, &attr);
+	for (uint16_t port = 700; port < 720; port++) {
+		unsigned int owners = 0;
+
+		for (unsigned int i = 0; i < h->n; i++) {
+			int rc = weft_tcp_connect_as(h->w[i].tcp, h->w[i].nif, NULL, port, &dst, 80,
+			                             WEFT_TCP_DSCP_PORT, NULL, NULL, &c);
+
+			if (rc == -EADDRNOTAVAIL)
+				continue;
+			CHECK_EQ(rc, 0);
+			owners++;
+			CHECK_EQ(weft_tcp_connect_as(h->w[i].tcp, h->w[i].nif, NULL, port, &dst, 80,
+			                             WEFT_TCP_DSCP_PORT, NULL, NULL, &c),
+			         -EADDRINUSE);
+		}
+		CHECK_EQ(owners, 1);
+	}
+	for (unsigned int i = 0, used = 0; i < h->n; i++) {
+		int rc = weft_tcp_connect_as(h->w[i].tcp, h->w[i].nif, NULL, LC_PORT, &dst, 80,
+		                             WEFT_TCP_DSCP_PORT, NULL, NULL, &c);
+
+		/* A listener has it, at each of them. */
+		CHECK(rc == -EADDRINUSE || rc == -EADDRNOTAVAIL);
+		used += rc == -EADDRINUSE;
+		CHECK(used == 1 || i + 1 < h->n);
+	}
+	lc_down(lc);
+}
+
 /** RFC 9293 s3.3.2: a tuple in TIME-WAIT is not used again by any worker. */
 static void
 test_time_wait(void)
@@ -731,4 +772,5 @@ test_time_wait(void)
 WEFT_TEST_MAIN({"rss", test_rss}, {"rss_degenerate", test_rss_degenerate},
                {"software", test_software}, {"reta_changed", test_reta_changed},
                {"hash_wrong", test_hash_wrong}, {"ports_unique", test_ports_unique},
-               {"listener_elsewhere", test_listener_elsewhere}, {"time_wait", test_time_wait})
+               {"listener_elsewhere", test_listener_elsewhere}, {"port_named", test_port_named},
+               {"time_wait", test_time_wait})

@@ -508,10 +508,76 @@ test_source(void)
 	}
 }
 
+#define SOURCE_PORT 700
+
+/** Connect a new QP of node 0 from SOURCE_PORT. */
+static int
+connect_from_port(struct vt *t, struct weft_qp **qp, bool wish)
+{
+	struct weft_conn_attr ca = {
+	        .size = sizeof(ca), .local_port = SOURCE_PORT, .local_port_wish = wish};
+	struct weft_qp_attr qa = vt_qp_attr(&t->n[0]);
+	struct sockaddr_in to = vt_addr(1, VT_PORT);
+
+	CHECK_EQ(weft_qp_create(t->n[0].pd, &qa, qp), 0);
+	return weft_connect(*qp, (struct sockaddr *)&to, sizeof(to), &ca);
+}
+
+/** Accept it. Returns the port that the responder sees. */
+static uint16_t
+accept_port(struct vt *t, struct weft_qp *initiator, struct weft_qp **qp)
+{
+	struct weft_qp_attr qa = vt_qp_attr(&t->n[1]);
+	struct weft_event ev = vt_ev(&t->n[1], WEFT_EV_CONNECT_REQUEST);
+	struct sockaddr_in from, own = vt_addr(0, 0);
+	struct weft_qp_info info;
+
+	memcpy(&from, &ev.remote, sizeof(from));
+	CHECK_EQ(weft_qp_create(t->n[1].pd, &qa, qp), 0);
+	CHECK_EQ(weft_accept(ev.connreq, *qp, NULL), 0);
+	vt_ev(&t->n[1], WEFT_EV_ESTABLISHED);
+	vt_ev(&t->n[0], WEFT_EV_ESTABLISHED);
+	weft_qp_query(initiator, &info);
+	own.sin_port = from.sin_port;
+	CHECK_MEM(&info.local, &own, sizeof(own));
+	return ntohs(from.sin_port);
+}
+
+/* The two ends of one connection are used once. One that names its port is refused; one that only
+ * wishes it gets another one. */
+static void
+test_source_port(void)
+{
+	struct vt_attr a = {.seed = test_seed(97)};
+	struct weft_qp *qp[3] = {NULL}, *acc[3] = {NULL};
+	struct vt t;
+
+	vt_open(&t, &a);
+	vt_listen(&t.n[1]);
+	CHECK_EQ(connect_from_port(&t, &qp[0], false), 0);
+	CHECK_EQ(accept_port(&t, qp[0], &acc[0]), SOURCE_PORT);
+	CHECK_EQ(connect_from_port(&t, &qp[1], false), -EADDRINUSE);
+	CHECK_EQ(connect_from_port(&t, &qp[2], true), 0);
+	CHECK(accept_port(&t, qp[2], &acc[2]) >= 49152);
+	for (unsigned int i = 0; i < 3; i++) {
+		weft_qp_destroy(qp[i]);
+		if (acc[i] != NULL)
+			weft_qp_destroy(acc[i]);
+	}
+	vt_run(&t, 10 * VT_MS);
+	/* Both were reset, so the port is free again. */
+	CHECK_EQ(connect_from_port(&t, &qp[0], true), 0);
+	CHECK_EQ(accept_port(&t, qp[0], &acc[0]), SOURCE_PORT);
+	weft_qp_destroy(qp[0]);
+	weft_qp_destroy(acc[0]);
+	vt_close(&t);
+}
+
 WEFT_TEST_MAIN({"families", test_families}, {"lossy", test_lossy}, {"listen", test_listen},
                {"vlans_apart", test_vlans_apart}, {"interfaces", test_interfaces},
                {"each of several networks carries connections on its VLAN", test_several},
                {"a listener of a network takes connections to its addresses alone",
                 test_listen_net},
                {"listeners that overlap are refused", test_listen_overlap},
-               {"the caller chooses the source", test_source})
+               {"the caller chooses the source", test_source},
+               {"the caller chooses the source port", test_source_port})

@@ -593,7 +593,7 @@ fallbacks(const struct old *o)
 }
 
 /** However the responder refuses revision 2, a second attempt with revision 1 has the same private
- * data. */
+ * data, and the same source port if the caller named it. */
 static void
 test_fallback(void)
 {
@@ -604,7 +604,8 @@ test_fallback(void)
 			struct weft_conn_attr ca = {.size = sizeof(ca),
 			                            .timeout_us = 60000000,
 			                            .private_data = "hello",
-			                            .private_data_bytes = 5};
+			                            .private_data_bytes = 5,
+			                            .local_port = seed % 2 != 0 ? 700 : 0};
 			struct weft_qp_info info;
 			struct weft_event ev;
 			struct old o;
@@ -622,6 +623,9 @@ test_fallback(void)
 			weft_qp_query(o.t.n[0].qp, &info);
 			CHECK_EQ(info.mpa.rev, 1);
 			CHECK_EQ(info.state, WEFT_QP_RTS);
+			if (ca.local_port != 0)
+				CHECK_EQ(ntohs(((struct sockaddr_in *)&info.local)->sin_port),
+				         ca.local_port);
 			CHECK_EQ(weft_disconnect(o.t.n[0].qp), 0);
 			CHECK_EQ(vt_ev(&o.t.n[0], WEFT_EV_DISCONNECTED).status, 0);
 			old_end(&o);

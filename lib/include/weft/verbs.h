@@ -1001,7 +1001,7 @@ struct weft_conn_attr {
 	const struct weft_mpa_policy *mpa;
 	/**
 	 * [ss_family 0: by the route to the peer] weft_connect(): the address of this host to
-	 * connect from, of the peer's family; its port is ignored
+	 * connect from, of the peer's family; its port is ignored (local_port)
 	 */
 	struct sockaddr_storage local;
 	/** [0: the port's; when accepting, the listener's] WEFT_DSCP() of what is sent from now on
@@ -1012,6 +1012,16 @@ struct weft_conn_attr {
 	 * than the QP's counts as the QP's. With an ORD of 0 requests that need one wait for ever.
 	 */
 	uint32_t ird, ord;
+	/**
+	 * [0: TCP chooses one of the dynamic ports] weft_connect(): the TCP port of this host to
+	 * connect from. A second attempt (struct weft_mpa_policy, rev) has it, too.
+	 * -EADDRINUSE: a connection of the worker has these two ends, be it in TIME-WAIT, or a
+	 * listener has the port. -EADDRNOTAVAIL: the peer's answers to it would arrive at another
+	 * worker, or at another process (weft/shared_port.h).
+	 */
+	uint16_t local_port;
+	/** Where local_port cannot be used, TCP chooses. */
+	bool local_port_wish;
 };
 
 /**
@@ -1020,7 +1030,7 @@ struct weft_conn_attr {
  * TCP connection is made within the same time (struct weft_mpa_policy, rev). -EINVAL,
  * -EAFNOSUPPORT, -EISCONN (not IDLE), -ENETUNREACH (no port of the worker reaches the address, or
  * none from attr->local), -EADDRNOTAVAIL (attr->local is no address of the worker's ports),
- * -ENOMEM, and, when called on the worker, the immediate errors of TCP.
+ * -ENOMEM, and, also of attr->local_port, when called on the worker, the immediate errors of TCP.
  */
 int weft_connect(struct weft_qp *qp, const struct sockaddr *addr, socklen_t addr_len,
                  const struct weft_conn_attr *attr);

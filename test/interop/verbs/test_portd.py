@@ -157,6 +157,17 @@ def early(build):
             check(len(c.err.splitlines()) == 1 and "no weft-portd listens there" in c.err, c)
 
 
+def source_ports(build):
+    """A connection comes from the port that its id is bound to, or was given from the blocks of its process"""
+    program = os.path.join(os.path.abspath(build), "test/interop/verbs/verbs_ends")
+    rig.need(program)
+    with Sides(build) as r:
+        for port in "700", "0":
+            s, c = pair(r, [program, "server", "7471"], [program, "client", SERVER, "7471", "0.0.0.0", port], 7471)
+            check(s.out != "" and s.out.split() == c.out.split()[::-1], "the two ends differ", s, c)
+            check(port == "0" or f":{port} >" in c.out, c)
+
+
 def perftests(build):
     """Two pairs of ib_send_bw at once, each with the figures of all its messages at both ends"""
     rig.need("ib_send_bw")
@@ -429,4 +440,5 @@ if __name__ == "__main__":
     if shutil.which("rping") is None:
         print("1..0 # SKIP rdmacm-utils is not installed")
         sys.exit(0)
-    rig.main([pings, early, perftests, each_other, in_use, killed, killed_in_stream, draws, daemon_killed, many, jobs, mpi, idle, refused])
+    rig.main([pings, early, source_ports, perftests, each_other, in_use, killed, killed_in_stream, draws, daemon_killed, many, jobs, mpi,
+              idle, refused])

@@ -123,5 +123,17 @@ def ends(build):
             check(f" > {address}:7471\n" in c.out, c, s)
 
 
+def ports(build):
+    """Both ends' ids name the same two ports: one that the client bound, and one that it did not choose"""
+    program = os.path.join(os.path.abspath(build), "test/interop/verbs/verbs_ends")
+    rig.need(program)
+    for source in ([rig.CLIENT, "700"], ["0.0.0.0", "701"], [rig.CLIENT, "0"], ["-", "0"]):
+        with rig.Rig(build) as r:
+            s, c = r.pair([program, "server", "7471"], [program, "client", SERVER, "7471", *source])
+            check(re.fullmatch(r"[0-9.]+:[0-9]+ > [0-9.]+:[0-9]+\n", c.out), c, s)
+            check(s.out.split() == c.out.split()[::-1], "the two ends differ", s, c)
+            check(source[1] == "0" or f":{source[1]} >" in c.out, c)
+
+
 if __name__ == "__main__":
-    rig.main([many, migrate, bound, synchronous, own_qp, times, streams, copy, datagrams, ends])
+    rig.main([many, migrate, bound, synchronous, own_qp, times, streams, copy, datagrams, ends, ports])
