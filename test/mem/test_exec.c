@@ -461,6 +461,9 @@ test_on_demand_none(void)
 	struct rlimit most, none;
 	struct weft_exec *e;
 
+#ifdef __SANITIZE_ADDRESS__
+	test_skip("AddressSanitizer ends a program whose address space is limited");
+#endif
 	CHECK_EQ(weft_exec_create_on_demand(2, &e), 0);
 	CHECK_EQ(getrlimit(RLIMIT_AS, &most), 0);
 	none = most;
@@ -491,6 +494,9 @@ test_on_demand_fork(void)
 	int status;
 	pid_t pid;
 
+#ifdef __SANITIZE_THREAD__
+	test_skip("ThreadSanitizer allows no thread in a child of a process with threads");
+#endif
 	CHECK_EQ(weft_exec_create_on_demand(2, &e), 0);
 	jobs_init(&mine, 1, job_run);
 	CHECK_EQ(weft_exec_submit(e, &mine.j), 0);
