@@ -788,7 +788,8 @@ subject_fence_thread(const struct target *t)
 	CHECK_EQ(get_file(target_path, &later, 8, 0), 0);
 	CHECK_EQ(now, later);
 	pthread_join(id, NULL);
-	CHECK_EQ(w.status, -ESHUTDOWN);
+	/* The last one was under way and was canceled, or came behind the fence. */
+	CHECK(w.status == -ECANCELED || w.status == -ESHUTDOWN);
 	test_note("%" PRIu64 " writes before the fence", w.version);
 	close_target(&w.d, t);
 }
