@@ -41,7 +41,8 @@ struct portd_control_attr {
 	struct portd_table *table;  /**< the caller's; changed on the thread alone */
 	struct portd_answer common; /**< what the answer to every PORTD_HELLO has */
 	uint32_t max_procs;
-	bool any_user; /**< whoever can connect may; else this user and root */
+	/** processes of each user that the file of the socket lets connect; else of this one and root */
+	bool any_user;
 	const struct portd_control_ops *ops;
 	void *arg;
 };

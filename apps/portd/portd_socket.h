@@ -2,7 +2,7 @@
 #ifndef PORTD_SOCKET_H
 #define PORTD_SOCKET_H
 
-/** @file The control socket as a file: who may connect, and that one daemon has it. */
+/** @file The control socket as a file: which users may connect, and that one daemon has it. */
 
 #include <stddef.h>
 #include <sys/types.h>

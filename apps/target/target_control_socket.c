@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The control socket as a file: who has it, and who may use it. */
+/** @file The control socket as a file: which target has it, and which users may connect. */
 
 #include <errno.h>
 #include <fcntl.h>
