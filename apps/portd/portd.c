@@ -10,8 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -25,6 +23,7 @@
 #include "portd_socket.h"
 #include "stack.h"
 #include "ui.h"
+#include "wake_soon.h"
 #include "weft_netif_mbuf.h"
 #include "weft_netif_port.h"
 #include "weft_netif_shared.h"
@@ -35,10 +34,9 @@
 #define PORTD_MTU_MAX    9600
 /* Frames of processes on their way: in rings of the device, and PORTD_BURST of each process. */
 #define PORTD_MBUFS     8192
-#define PORTD_SPIN_NS   200000ULL /* idle time before the first sleep */
-#define PORTD_NAP_NS    10000L    /* between two polls before that, where processors are few */
-#define PORTD_MANY_CPUS 4         /* so many for two programs that spin and two daemons */
-#define PORTD_SLICE_NS  100000ULL
+#define PORTD_SPIN_NS   200000ULL    /* idle time before the first sleep */
+#define PORTD_NAP_NS    10000L       /* between two polls before that, where processors are few */
+#define PORTD_MANY_CPUS 4            /* so many for two programs that spin and two daemons */
 #define PORTD_RETRY_NS  10000000L    /* until memory is asked for again */
 #define PORTD_LOOK_NS   100000000ULL /* between two looks at the addresses */
 #define PORTD_SETTLE_NS                                                                            \
@@ -344,7 +342,7 @@ daemon_up(struct daemon *d, struct args *a)
 		rc = portd_forward_create(&fa, &d->shown.forward);
 	}
 	if (rc == 0) {
-		const struct portd_control_attr ca = {.fd = d->socket.fd,
+		const struct portd_control_attr ca = {.fd = d->socket.file.fd,
 		                                      .table = d->table,
 		                                      .common = d->common,
 		                                      .max_procs = d->shown.max_procs,
@@ -383,22 +381,6 @@ daemon_thread(void *arg)
 	portd_control_run(d->shown.control);
 	atomic_store_explicit(&d->ended, true, memory_order_release);
 	return NULL;
-}
-
-/** Ask for short time slices: Linux 6.12 and later then runs the thread soon when it wakes. */
-static void
-daemon_short_slices(void)
-{
-	struct {
-		uint32_t size, policy;
-		uint64_t flags;
-		int32_t nice;
-		uint32_t priority;
-		uint64_t runtime_ns, deadline_ns, period_ns;
-	} attr = {.size = sizeof(attr), .policy = SCHED_OTHER, .runtime_ns = PORTD_SLICE_NS};
-
-	/* Without it all works, only later. */
-	(void)syscall(SYS_sched_setattr, 0, &attr, 0);
 }
 
 /** Whether processes are told of the address. */
@@ -509,9 +491,7 @@ main(int argc, char **argv)
 	/* EAL has bound this thread to a processor, which the processes need as well. */
 	if (a.conf.weft.lcores[0] == '\0')
 		(void)sched_setaffinity(0, sizeof(cpus), &cpus);
-	/* The default timer slack of 50 us would lengthen every short sleep. */
-	(void)prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
-	daemon_short_slices();
+	wake_soon();
 	if (a.conf.weft.telemetry) {
 		rc = portd_show_begin(&d.shown);
 		if (rc != 0)

@@ -41,7 +41,7 @@ struct portd_control_attr {
 	struct portd_table *table;  /**< the caller's; changed on the thread alone */
 	struct portd_answer common; /**< what the answer to every PORTD_HELLO has */
 	uint32_t max_procs;
-	/** processes of each user that the file of the socket lets connect; else of this one and root */
+	/** serve all users that the socket's file admits; else this user and root */
 	bool any_user;
 	const struct portd_control_ops *ops;
 	void *arg;

@@ -9,78 +9,31 @@
 #include "portd_socket.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <grp.h>
 #include <libgen.h>
 #include <stdbool.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #define SOCKET_BACKLOG 64
 
-static int
-socket_lock(struct portd_socket *s)
-{
-	char name[sizeof(s->path) + 8];
-
-	snprintf(name, sizeof(name), "%s.lock", s->path);
-	s->lock_fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (s->lock_fd < 0)
-		return -errno;
-	/* The file stays at the end: a lock on a removed file excludes no other daemon. */
-	if (flock(s->lock_fd, LOCK_EX | LOCK_NB) == 0)
-		return 0;
-	return errno == EWOULDBLOCK ? -EADDRINUSE : -errno;
-}
-
-static int
-socket_listen(struct portd_socket *s)
-{
-	struct sockaddr_un at = {.sun_family = AF_UNIX};
-	struct stat st;
-	mode_t was;
-	int rc;
-
-	memcpy(at.sun_path, s->path, sizeof(s->path));
-	s->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (s->fd < 0)
-		return -errno;
-	/* What a killed daemon left: the lock says that none has it. */
-	if (lstat(s->path, &st) == 0 && !S_ISSOCK(st.st_mode))
-		return -EEXIST;
-	if (unlink(s->path) != 0 && errno != ENOENT)
-		return -errno;
-	was = umask(0177);
-	rc = bind(s->fd, (const struct sockaddr *)&at, sizeof(at)) == 0 ? 0 : -errno;
-	umask(was);
-	if (rc == 0 && s->gid != (gid_t)-1 &&
-	    (chown(s->path, (uid_t)-1, s->gid) != 0 || chmod(s->path, 0660) != 0))
-		rc = -errno;
-	if (rc == 0 && listen(s->fd, SOCKET_BACKLOG) != 0)
-		rc = -errno;
-	return rc;
-}
-
 /** Sets s->dir and s->memif. A process has another current directory, so they are absolute. */
 static int
-socket_names(struct portd_socket *s)
+socket_names(struct portd_socket *s, const char *path)
 {
-	char copy[sizeof(s->path)], dir[PATH_MAX];
-	const char *base = strrchr(s->path, '/');
+	char copy[sizeof(s->file.path)], dir[PATH_MAX];
+	const char *base = strrchr(path, '/');
 	int n;
 
-	memcpy(copy, s->path, sizeof(copy));
+	snprintf(copy, sizeof(copy), "%s", path);
 	if (realpath(dirname(copy), dir) == NULL)
 		return -errno;
 	n = snprintf(s->dir, sizeof(s->dir), "%s/%s.d", strcmp(dir, "/") == 0 ? "" : dir,
-	             base != NULL ? base + 1 : s->path);
+	             base != NULL ? base + 1 : path);
 	if (n < 0 || (size_t)n + strlen("/m") >= sizeof(s->memif))
 		return -ENAMETOOLONG;
 	snprintf(s->memif, sizeof(s->memif), "%.*s/m", n, s->dir);
@@ -91,7 +44,7 @@ socket_names(struct portd_socket *s)
 static int
 socket_dir(const struct portd_socket *s)
 {
-	const bool shared = s->gid != (gid_t)-1;
+	const bool shared = s->gid != SOCK_FILE_NO_GROUP;
 	struct stat st;
 
 	if (mkdir(s->dir, 0700) != 0) {
@@ -114,7 +67,7 @@ socket_dir(const struct portd_socket *s)
 int
 portd_socket_share(const struct portd_socket *s)
 {
-	if (s->gid == (gid_t)-1)
+	if (s->gid == SOCK_FILE_NO_GROUP)
 		return 0;
 	if (chown(s->memif, (uid_t)-1, s->gid) != 0 || chmod(s->memif, 0660) != 0)
 		return -errno;
@@ -125,63 +78,52 @@ int
 portd_socket_open(const char *path, const char *group, struct portd_socket *s, char *err,
                   size_t err_size)
 {
-	struct group g, *found = NULL;
-	char buf[4096], dir[sizeof(s->path)];
+	char dir[sizeof(s->file.path)];
 	int rc = 0;
 
-	*s = (struct portd_socket){.fd = -1, .lock_fd = -1, .gid = (gid_t)-1};
-	if (strlen(path) >= sizeof(s->path)) {
+	*s = (struct portd_socket){.file = {.fd = -1, .lock_fd = -1}, .gid = SOCK_FILE_NO_GROUP};
+	if (strlen(path) >= sizeof(s->file.path)) {
 		snprintf(err, err_size, "--socket: the path has more than %zu octets",
-		         sizeof(s->path) - 1);
+		         sizeof(s->file.path) - 1);
 		return -ENAMETOOLONG;
 	}
-	snprintf(s->path, sizeof(s->path), "%s", path);
 	if (group != NULL)
-		rc = getgrnam_r(group, &g, buf, sizeof(buf), &found);
-	if (group != NULL && found == NULL) {
+		rc = sock_file_group(group, &s->gid);
+	if (rc != 0) {
 		snprintf(err, err_size, "--group: this host has no group \"%s\"", group);
-		return rc != 0 ? -rc : -ENOENT;
+		return rc;
 	}
 	/* /run is empty after a start of the machine. */
 	snprintf(dir, sizeof(dir), "%s", path);
 	(void)mkdir(dirname(dir), 0755);
-	if (found != NULL)
-		s->gid = found->gr_gid;
-	rc = socket_names(s);
+	rc = socket_names(s, path);
 	if (rc == -ENAMETOOLONG || rc == -EINVAL) {
 		snprintf(err, err_size, "--socket: %s.d/m %s", path,
 		         rc == -EINVAL ? "may have none of \",[]\"" : "is too long for a socket");
 		return rc;
 	}
 	if (rc == 0)
-		rc = socket_lock(s);
+		rc = sock_file_lock(&s->file, path);
 	if (rc == 0)
 		rc = socket_dir(s);
 	if (rc == 0)
-		rc = socket_listen(s);
+		rc = sock_file_listen(&s->file, SOCK_SEQPACKET, s->gid, SOCKET_BACKLOG);
 	if (rc == 0)
 		return 0;
 	snprintf(err, err_size, "%s: %s", path,
 	         rc == -EADDRINUSE ? "another weft-portd has this socket; name another one by "
 	                             "--socket"
 	                           : strerror(-rc));
-	if (s->fd >= 0)
-		close(s->fd);
-	if (s->lock_fd >= 0)
-		close(s->lock_fd);
-	s->fd = s->lock_fd = -1;
+	sock_file_close(&s->file);
 	return rc;
 }
 
 void
 portd_socket_close(struct portd_socket *s)
 {
-	if (s->fd < 0)
+	if (s->file.fd < 0)
 		return;
-	(void)unlink(s->path);
 	(void)unlink(s->memif);
 	(void)rmdir(s->dir);
-	close(s->fd);
-	close(s->lock_fd);
-	s->fd = s->lock_fd = -1;
+	sock_file_close(&s->file);
 }

@@ -7,12 +7,13 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "sock_file.h"
+
 struct portd_socket {
-	int fd, lock_fd;
-	char path[108];
+	struct sock_file file;
 	char dir[108];   /**< absolute; PATH.d, to which the same processes have access alone */
 	char memif[108]; /**< of the net_memifs, in this directory */
-	gid_t gid;       /**< of the group; (gid_t)-1: none */
+	gid_t gid;       /**< of the group; SOCK_FILE_NO_GROUP: none */
 };
 
 /**

@@ -425,7 +425,7 @@ control_accept(struct control *ctl, uint64_t now)
 	struct control_client *c;
 	uid_t uid = (uid_t)-1;
 	pid_t pid = 0;
-	int fd = accept4(ctl->socket.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int fd = accept4(ctl->socket.file.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 	if (fd < 0) {
 		/* Without a descriptor for it the client would wake this thread again at once. */
@@ -479,7 +479,7 @@ control_wait_for(struct control *ctl, struct pollfd *p, uint64_t now)
 	uint64_t next_ns = UINT64_MAX;
 
 	p[0] = (struct pollfd){.fd = ctl->wake_fd, .events = POLLIN};
-	p[1] = (struct pollfd){.fd = ctl->socket.fd, .events = POLLIN};
+	p[1] = (struct pollfd){.fd = ctl->socket.file.fd, .events = POLLIN};
 	for (uint32_t i = 0; i < ctl->nclients; i++) {
 		const struct control_client *c = ctl->clients[i];
 		uint64_t one = client_next_ns(c);
@@ -576,7 +576,7 @@ target_control_begin(struct target *t, char *err, size_t err_size)
 		ui_msg(UI_WARNING "control: off: %s", err);
 		rc = 0;
 	}
-	if (rc != 0 || ctl->socket.fd < 0) {
+	if (rc != 0 || ctl->socket.file.fd < 0) {
 		free(ctl);
 		return rc;
 	}
@@ -589,14 +589,14 @@ target_control_begin(struct target *t, char *err, size_t err_size)
 	}
 	if (rc == 0) {
 		(void)pthread_setname_np(ctl->thread, "weft-control");
-		ui_msg("control: weft-ctl --socket %s", ctl->socket.path);
+		ui_msg("control: weft-ctl --socket %s", ctl->socket.file.path);
 		return 0;
 	}
 	snprintf(err, err_size, "cannot start: the control socket: %s", strerror(-rc));
 	t->control = NULL;
 	control_queue_close(t->control_queue);
 	t->control_queue = NULL;
-	control_socket_close(&ctl->socket);
+	sock_file_close(&ctl->socket.file);
 	if (ctl->wake_fd >= 0)
 		close(ctl->wake_fd);
 	free(ctl);
@@ -621,7 +621,7 @@ target_control_end(struct target *t)
 	(void)eventfd_write(ctl->wake_fd, 1);
 	(void)pthread_join(ctl->thread, NULL);
 	/* The next target may have it while this one closes its connections. */
-	control_socket_close(&ctl->socket);
+	sock_file_close(&ctl->socket.file);
 }
 
 void

@@ -27,6 +27,7 @@
 
 #include "conf.h"
 #include "ctl_request.h"
+#include "sock_file.h"
 
 #define CONTROL_CLIENTS  64U  /**< clients at once */
 #define CONTROL_JOBS     128U /**< jobs of the program's thread that wait or are under way */
@@ -163,10 +164,8 @@ const char *control_param(const struct control_job *job, const char *name);
 
 /** The socket as a file. */
 struct control_socket {
-	int fd, lock_fd;
-	char path[108]; /**< of sockaddr_un */
-	gid_t group;
-	bool has_group;
+	struct sock_file file;
+	gid_t group; /**< SOCK_FILE_NO_GROUP: none */
 };
 
 /** Whether the configuration can have its socket; changes nothing. -errno with one line in err. */
@@ -177,7 +176,6 @@ int control_socket_check(const struct conf_target *conf, char *err, size_t err_s
  */
 int control_socket_open(const struct conf_target *conf, struct control_socket *s, char *err,
                         size_t err_size);
-void control_socket_close(struct control_socket *s);
 /** Whether the process at the other end may use the socket; *uid and *pid are its. */
 bool control_socket_may(const struct control_socket *s, int fd, uid_t *uid, pid_t *pid);
 

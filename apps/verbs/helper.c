@@ -5,11 +5,11 @@
 
 #include "engine.h"
 #include "lock.h"
+#include "wake_soon.h"
 
 #include <linux/futex.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -20,7 +20,6 @@
 #define HELPER_NAP_NS      (10 * 1000L)     /**< between two polls beside a program that spins */
 #define HELPER_HOLD_NS     (50 * 1000L) /**< between two looks whether the program has caught up */
 #define HELPER_JUDGE_NS    (1000 * 1000ULL)
-#define HELPER_SLICE_NS    (100 * 1000ULL)
 #define HELPER_MANY_CPUS   4                /**< so many for both without a nap */
 #define HELPER_HOT_NS      (5000 * 1000ULL) /**< stays after packets that the program left */
 
@@ -170,31 +169,13 @@ helper_take_over(bool announced, unsigned int ncpus, const struct wv_helper_hook
 	}
 }
 
-/** Ask for short time slices: Linux 6.12 and later then runs the thread soon when it wakes. */
-static void
-helper_short_slices(void)
-{
-	struct {
-		uint32_t size, policy;
-		uint64_t flags;
-		int32_t nice;
-		uint32_t priority;
-		uint64_t runtime_ns, deadline_ns, period_ns;
-	} attr = {.size = sizeof(attr), .policy = SCHED_OTHER, .runtime_ns = HELPER_SLICE_NS};
-
-	/* Without it all works, only later. */
-	(void)syscall(SYS_sched_setattr, 0, &attr, 0);
-}
-
 void
 wv_helper_run(unsigned int ncpus, const struct wv_helper_hooks *hooks)
 {
 	uint64_t look_ns = HELPER_LOOK_MIN_NS, last = 0, count;
 
 	is_me = true;
-	/* The default timer slack of 50 us would double every short sleep. */
-	(void)prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
-	helper_short_slices();
+	wake_soon();
 	for (;;) {
 		count = atomic_load_explicit(&seen, memory_order_relaxed);
 		if (count == last) {

@@ -359,6 +359,15 @@ def test_one_socket_one_target():
     other.start(ok=False)
     assert other.proc.wait(timeout=20) == 1 and "another target has this socket" in other.logged(), other.logged()
     assert not os.path.exists(path("ob.a")), "the start has failed, so it leaves no file"
+    # A file of another kind is not replaced.
+    with open(other.conf, "w") as f:
+        f.write(text)
+    with open(other.socket, "w") as f:
+        f.write("keep")
+    other.start(ok=False)
+    assert other.proc.wait(timeout=20) == 1 and "a file that is no socket has this name" in other.logged(), other.logged()
+    with open(other.socket) as f:
+        assert f.read() == "keep"
     assert t.ctl("status")["pid"] == t.proc.pid
     # A killed target leaves its socket, and the next start replaces it.
     t.kill()

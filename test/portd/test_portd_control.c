@@ -76,7 +76,7 @@ rig_up(struct rig *r, uint32_t max_procs)
 	snprintf(r->path, sizeof(r->path), "/var/tmp/portd-control-%ld.sock", (long)getpid());
 	CHECK_MSG(portd_socket_open(r->path, NULL, &r->sock, err, sizeof(err)) == 0, "%s", err);
 	CHECK_EQ(portd_table_create(&ta, &r->table), 0);
-	ca.fd = r->sock.fd;
+	ca.fd = r->sock.file.fd;
 	ca.table = r->table;
 	CHECK_EQ(portd_control_create(&ca, &r->control), 0);
 	CHECK_EQ(pthread_create(&r->thread, NULL, rig_run, r->control), 0);
