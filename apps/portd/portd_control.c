@@ -43,6 +43,7 @@ struct portd_control {
 	uint32_t nconns;
 	struct conn *conn;
 	struct pollfd *poll;        /**< nconns, behind those of wake_fd and attr.fd */
+	struct pollfd *ends;        /**< nconns, which wait for nothing but the end */
 	uint64_t hellos, hellos_ns; /**< as conn.tokens and conn.filled_ns, of new processes */
 	pthread_mutex_t lock;       /**< of proc[] */
 	struct proc proc[PORTD_TABLE_PROCS];
@@ -342,12 +343,34 @@ control_next(const struct portd_control *c)
 	return next;
 }
 
+/**
+ * Close the sockets of processes that are gone, before a request is served: a process that asks for
+ * a port when its owner has ended gets it. Asked anew, because the end may have come between the
+ * looks at two sockets, and the request with it.
+ */
+static void
+control_hear_ends(struct portd_control *c)
+{
+	for (uint32_t i = 0; i < c->nconns; i++)
+		c->ends[i] = (struct pollfd){.fd = c->conn[i].proc != PORTD_NO_PROC ? c->conn[i].fd
+		                                                                    : -1};
+	if (poll(c->ends, c->nconns, 0) <= 0)
+		return;
+	for (uint32_t i = 0; i < c->nconns; i++)
+		if (c->ends[i].fd >= 0 && c->ends[i].revents != 0) {
+			conn_close(c, &c->conn[i]);
+			c->poll[2 + i].fd = -1; /* a new socket may have its number */
+		}
+}
+
 static void
 control_round(struct portd_control *c)
 {
-	const struct conn *next = control_next(c);
 	const uint64_t now_ns = control_now_ns();
+	const struct conn *next;
 
+	control_hear_ends(c);
+	next = control_next(c);
 	if (c->poll[1].revents != 0)
 		control_accept(c);
 	for (uint32_t i = 0; i < c->nconns; i++) {
@@ -412,11 +435,12 @@ portd_control_create(const struct portd_control_attr *attr, struct portd_control
 	c->nconns = c->attr.max_procs + PORTD_CONTROL_WAITING;
 	c->conn = calloc(c->nconns, sizeof(c->conn[0]));
 	c->poll = calloc(c->nconns + 2, sizeof(c->poll[0]));
+	c->ends = calloc(c->nconns, sizeof(c->ends[0]));
 	pthread_mutex_init(&c->lock, NULL);
 	c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (c->wake_fd < 0)
 		rc = -errno;
-	if (c->conn == NULL || c->poll == NULL || c->wake_fd < 0) {
+	if (c->conn == NULL || c->poll == NULL || c->ends == NULL || c->wake_fd < 0) {
 		portd_control_destroy(c);
 		return rc;
 	}
@@ -435,6 +459,7 @@ portd_control_destroy(struct portd_control *c)
 		close(c->wake_fd);
 	pthread_mutex_destroy(&c->lock);
 	free(c->conn);
+	free(c->ends);
 	free(c->poll);
 	free(c);
 }
