@@ -29,7 +29,8 @@ static struct weft_tirpc_attr server_attr;
 static SVCXPRT *listener;
 static pthread_t server;
 static unsigned int server_pds; /* number of PDs before the server was created */
-static atomic_uint added, slow_us;
+static atomic_uint added;
+static atomic_bool held; /* P_SLOW waits until it is false, at most for 30 s */
 
 /* ---- Between the library and its workers ---- */
 
@@ -127,8 +128,9 @@ dispatch(struct svc_req *rq, SVCXPRT *x)
 			svcerr_decode(x);
 			return;
 		}
-		if (rq->rq_proc == P_SLOW)
-			usleep(atomic_load(&slow_us));
+		for (unsigned int i = 0; rq->rq_proc == P_SLOW && i < 30000 && atomic_load(&held);
+		     i++)
+			usleep(1000);
 		n += atomic_fetch_add(&added, n);
 		if (rq->rq_proc == P_DROP) {
 			svc_destroy(x);
@@ -176,7 +178,7 @@ server_up(void)
 	MUST(svc_reg(listener, PROG, 1, dispatch, NULL));
 	MUST(pthread_create(&server, NULL, server_main, NULL) == 0);
 	atomic_store(&added, 0);
-	atomic_store(&slow_us, 0);
+	atomic_store(&held, false);
 }
 
 static bool
@@ -803,19 +805,19 @@ test_timeouts(void)
 	cl = client();
 	CHECK(clnt_control(cl, CLGET_TIMEOUT, (char *)&got));
 	CHECK_EQ(got.tv_sec, 25);
-	atomic_store(&slow_us, 400000);
+	atomic_store(&held, true);
 	CHECK_EQ(ask(cl, P_SLOW, 1, &n, 100), RPC_TIMEDOUT);
+	atomic_store(&held, false);
 	CHECK(within(3000, now_added, 1));
-	atomic_store(&slow_us, 0);
 	CHECK_EQ(ask(cl, P_ADD, 1, &n, 5000), RPC_SUCCESS);
 	CHECK_EQ(n, 2); /* not the answer to the late call */
 	/* The timeout set once applies to all calls. */
 	CHECK(clnt_control(cl, CLSET_TIMEOUT, (char *)&tv));
 	CHECK(clnt_control(cl, CLGET_TIMEOUT, (char *)&got));
 	CHECK_EQ(got.tv_usec, 200000);
-	atomic_store(&slow_us, 500000);
+	atomic_store(&held, true);
 	CHECK_EQ(ask(cl, P_SLOW, 1, &n, 20000), RPC_TIMEDOUT);
-	atomic_store(&slow_us, 0);
+	atomic_store(&held, false);
 	tv = (struct timeval){-1, 0};
 	CHECK(!clnt_control(cl, CLSET_TIMEOUT, (char *)&tv));
 	tv = (struct timeval){1, 2000000};
@@ -909,8 +911,12 @@ test_odd_answers(void)
 	clnt_destroy(cl);
 	for (unsigned int i = 0; i < 20; i++) {
 		cl = client();
-		atomic_store(&slow_us, 20000);
+		/* The answer comes when the time is over, however long this thread waits for a CPU. */
+		atomic_store(&held, true);
 		CHECK_EQ(ask(cl, P_SLOW, 1, &n, 1 + i % 4), RPC_TIMEDOUT);
+		atomic_store(&held, false);
+		if (i % 2)
+			usleep(100 * i);
 		clnt_destroy(cl);
 	}
 	CHECK(within(5000, pds, pds0));
