@@ -33,7 +33,9 @@ struct loop;
 /** What the thread of a loop has used, and its worker's where that is another one; the differences
  * count. */
 struct perf_self {
-	uint64_t at_ns;
+	uint64_t begun_ns;         /**< when the reading of the counts below began */
+	uint64_t at_ns;            /**< when it had ended */
+	unsigned int threads;      /**< whose CPU time is counted: 1 or 2 */
 	uint64_t cpu_ns;           /**< time on a CPU */
 	uint64_t waited_ns;        /**< time that it could run and had no CPU */
 	uint64_t worker_waited_ns; /**< the same of the worker's thread; 0: it has none */
@@ -42,7 +44,8 @@ struct perf_self {
 };
 /** Read them. On the loop's thread. */
 void perf_self_now(const struct loop *l, struct perf_self *s);
-/** The differences of two of them. */
+/** The differences of two of them. at_ns: the time between the ends of the two readings. The times
+ * are those of that time: none can be more than it, or cpu_ns more than `threads` times it. */
 struct perf_self perf_self_between(const struct perf_self *from, const struct perf_self *to);
 /** The same since `from`. */
 struct perf_self perf_self_since(const struct loop *l, const struct perf_self *from);

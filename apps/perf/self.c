@@ -40,6 +40,8 @@ perf_self_now(const struct loop *l, struct perf_self *s)
 	struct timespec ts;
 	char path[64];
 
+	s->begun_ns = ui_now_ns();
+	s->threads = l->events ? 2 : 1;
 	weft_worker_stats(l->w, &st);
 	s->cycles = st.busy_cycles;
 	h.size = sizeof(h);
@@ -57,19 +59,34 @@ perf_self_now(const struct loop *l, struct perf_self *s)
 	s->at_ns = ui_now_ns();
 }
 
+/** The part of a time that belongs to the `part` (0 to 1) of the span in which it was counted. No
+ * more than the span can have been in it, but for what the kernel books late: the time that another
+ * thread runs or waits is in its schedstat from the next tick or switch on. */
+static uint64_t
+self_share(uint64_t ns, uint64_t span_ns, double part)
+{
+	return (uint64_t)((double)(ns < span_ns ? ns : span_ns) * part);
+}
+
 struct perf_self
 perf_self_between(const struct perf_self *from, const struct perf_self *to)
 {
+	/* The counts are read one after the other, and the thread can lose its CPU at each of them:
+	 * what they counted was in the time from the begin of the first reading. */
+	const uint64_t span_ns = to->at_ns - from->begun_ns;
+	const uint64_t waited_ns = to->waited_ns - from->waited_ns;
 	struct perf_self s = *to;
+	double part;
 
 	s.at_ns -= from->at_ns;
-	s.cpu_ns -= from->cpu_ns;
-	s.waited_ns -= from->waited_ns;
+	part = span_ns > 0 ? (double)s.at_ns / (double)span_ns : 0;
+	s.cpu_ns = self_share(s.cpu_ns - from->cpu_ns, s.threads * span_ns, part);
 	s.worker_waited_ns -= from->worker_waited_ns;
-	if (s.worker_waited_ns > s.waited_ns)
-		s.waited_ns = s.worker_waited_ns;
+	if (s.worker_waited_ns < waited_ns)
+		s.worker_waited_ns = waited_ns;
+	s.waited_ns = self_share(s.worker_waited_ns, span_ns, part);
 	s.cycles -= from->cycles;
-	s.busy_ns -= from->busy_ns;
+	s.busy_ns = self_share(s.busy_ns - from->busy_ns, span_ns, part);
 	return s;
 }
 
