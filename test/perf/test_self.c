@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file What the threads of a loop have used: times of short runs, whose counts are read by threads
- * that lose their CPU meanwhile. */
+/** @file What the threads of a loop have used: times of short runs, whose counts are read by
+ * threads that lose their CPU meanwhile. */
 
 #include "perf.h"
 #include "weft_test.h"

@@ -911,7 +911,7 @@ test_odd_answers(void)
 	clnt_destroy(cl);
 	for (unsigned int i = 0; i < 20; i++) {
 		cl = client();
-		/* The answer comes when the time is over, however long this thread waits for a CPU. */
+		/* The answer comes when the time is over, however long this thread has no CPU. */
 		atomic_store(&held, true);
 		CHECK_EQ(ask(cl, P_SLOW, 1, &n, 1 + i % 4), RPC_TIMEDOUT);
 		atomic_store(&held, false);
