@@ -256,6 +256,18 @@ weft_disconnect(struct weft_qp *qp)
 }
 
 int
+weft_qp_leave(struct weft_qp *qp, uint32_t wait_us, void (*gone)(void *arg), void *arg)
+{
+	if (WEFT_HANDLE_BAD(qp, QP))
+		return -EINVAL;
+	if (!weft_vworker_is_mine(qp->vw))
+		return -EPERM;
+	if (verbs_cm_get(qp) == CM_UP)
+		(void)weft_disconnect(qp);
+	return weft_verbs_qp_leave(qp, wait_us * WEFT_NS_PER_US, gone, arg);
+}
+
+int
 weft_abort(struct weft_qp *qp)
 {
 	if (WEFT_HANDLE_BAD(qp, QP))

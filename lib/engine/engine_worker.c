@@ -269,6 +269,7 @@ weft_worker_stats(struct weft_worker *w, struct weft_worker_stats *st)
 	        .requests_refused_peer = vs.requests_refused_peer,
 	        .requests_evicted = vs.requests_evicted,
 	        .conns_pushed_out = vs.conns_pushed_out,
+	        .left_cut = vs.left_cut,
 	        .medium_waits = w->cm.lanes.waits,
 	        .bad_ranges = vs.bad_ranges,
 	        .revocations = vs.revocations,

@@ -81,6 +81,7 @@ static const struct weft_stat_field worker_fields[] = {
         F(requests_refused_peer),
         F(requests_evicted),
         F(conns_pushed_out),
+        F(left_cut),
         F(medium_waits),
         F(bad_ranges),
         F(revocations),

@@ -25,6 +25,13 @@ rdmap_stream_lives(const struct weft_rdmap *r)
  * request is flushed. The caller checks r->dead afterwards. */
 void rdmap_set_state(struct weft_rdmap *r, enum weft_rdmap_state s, const struct weft_term *term,
                      bool ours);
+/** How long a step of the close may take that otherwise may take wait_ns. */
+static inline uint64_t
+rdmap_patience(const struct weft_rdmap *r, uint64_t wait_ns)
+{
+	return likely(r->left_wait_ns == 0) ? wait_ns : RTE_MIN(wait_ns, r->left_wait_ns);
+}
+
 /** A number that changes whenever a message of either direction, or a Verify, makes progress. */
 uint64_t rdmap_moved(const struct weft_rdmap *r);
 /** Bound the time of closing: arm the timer, note the progress. */

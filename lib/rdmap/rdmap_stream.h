@@ -103,6 +103,8 @@ struct weft_rdmap {
 	/** in RTS: probes, then rest (RDMAP_REST_NS); later: the time to close */
 	struct weft_timer timer;
 	uint64_t moved; /**< rdmap_moved() when rdmap_linger() armed the timer */
+	/** weft_rdmap_leave() was called: longest time of each step of the close; else 0 */
+	uint64_t left_wait_ns;
 	struct weft_task reap;
 };
 

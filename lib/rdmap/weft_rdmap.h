@@ -211,6 +211,16 @@ struct weft_mem_pd *weft_rdmap_scope(struct weft_rdmap *r);
  * our FIN is sent at once, and the peer has 5 seconds.
  */
 void weft_rdmap_close(struct weft_rdmap *r, uint64_t now_ns);
+/**
+ * After weft_rdmap_close(): the user leaves the stream, which closes by itself. No memory that the
+ * user has registered or posted is used from here on; requests are the caller's again without
+ * done(). Of `ops` only state() and closed() are called, and closed() is the last up-call. The
+ * stream is reset when the peer does not close within wait_ns. weft_rdmap_destroy() ends it early.
+ * False: nothing has changed, because posted requests are not wholly sent yet, a driver uses the
+ * user's memory, an up-call of the stream is running, or there is no connection that closes.
+ */
+bool weft_rdmap_leave(struct weft_rdmap *r, const struct weft_rdmap_ops *ops, void *user,
+                      uint64_t wait_ns);
 /** Send a Terminate for a fault that verbs detected, and end the stream. */
 void weft_rdmap_terminate(struct weft_rdmap *r, const struct weft_term *term, uint64_t now_ns);
 /** Reset the connection; done() for every request; state ERROR. */

@@ -39,8 +39,9 @@ struct weft_rdmap_faults {
 	uint64_t responses_unasked;  /**< no request was outstanding */
 	/** the kind, STag, offset or length does not match the oldest outstanding request */
 	uint64_t responses_wrong;
-	uint64_t segs_after_fault; /**< dropped behind a refused segment (RFC 5041 s7.1) */
-	uint64_t close_timeouts;   /**< the peer did not close in time; the stream was reset */
+	/** dropped behind a refused segment (RFC 5041 s7.1), or after weft_rdmap_leave() */
+	uint64_t segs_after_fault;
+	uint64_t close_timeouts; /**< the peer did not close in time; the stream was reset */
 };
 
 /** *out: the table of the counters of struct weft_rdmap_faults, static. Returns its length. */

@@ -2,6 +2,7 @@
 /** @file The lists of a context: made, and emptied at its end. */
 
 #include "verbs_cq.h"
+#include "verbs_left.h"
 #include "verbs_srq.h"
 #include "weft_verbs_event.h"
 #include "weft_verbs_mr.h"
@@ -53,6 +54,9 @@ weft_vctx_quiesce(struct weft_vctx *v)
 	v->cm_ops->unlisten_all(v);
 	while ((qp = TAILQ_FIRST(&v->qps)) != NULL)
 		weft_qp_destroy(qp);
+	for (i = 0; i < weft_vctx_nworkers(v); i++)
+		while (weft_verbs_left_cut(v->worker[i]))
+			;
 	do {
 		n = 0;
 		for (i = 0; i < weft_vctx_nworkers(v); i++) {

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "verbs_left.h"
 #include "verbs_post.h"
 #include "verbs_queue.h"
 #include "verbs_srq.h"
@@ -157,6 +158,16 @@ verbs_qp_queues(struct weft_qp *qp)
 	return qp->rq == NULL ? -ENOMEM : 0;
 }
 
+/** Whether a stream that its QP has left could be reset, so that there is room for one more QP. */
+static bool
+verbs_qp_room(struct weft_vworker *vw)
+{
+	if (!weft_vworker_is_mine(vw) || !weft_verbs_left_cut(vw))
+		return false;
+	vw->stats.left_cut++;
+	return true;
+}
+
 int
 weft_qp_create(struct weft_pd *pd, const struct weft_qp_attr *attr, struct weft_qp **out)
 {
@@ -198,7 +209,8 @@ weft_qp_create(struct weft_pd *pd, const struct weft_qp_attr *attr, struct weft_
 	if (vw->ctx != v || a.send_cq->ctx != v || a.recv_cq->ctx != v || a.evq->ctx != v ||
 	    (a.srq != NULL && weft_verbs_srq_pd(a.srq)->mem != v->mem))
 		return -EINVAL;
-	if (atomic_fetch_add_explicit(&vw->nqps, 1, memory_order_relaxed) >= vw->max_qps) {
+	if (atomic_fetch_add_explicit(&vw->nqps, 1, memory_order_relaxed) >= vw->max_qps &&
+	    !verbs_qp_room(vw)) {
 		atomic_fetch_sub_explicit(&vw->nqps, 1, memory_order_relaxed);
 		return -ENOSPC;
 	}
@@ -286,9 +298,12 @@ fail:
 
 /* ---- Destruction ---- */
 
-/** Destroy on the worker (or at teardown); `flush`: with flushed completions. */
+/**
+ * Destroy on the worker (or at teardown); `flush`: with flushed completions. `left`: the stream is
+ * another's by now; else the connection is reset.
+ */
 static void
-verbs_qp_kill(struct weft_qp *qp, bool flush)
+verbs_qp_kill(struct weft_qp *qp, bool flush, bool left)
 {
 	struct weft_vctx *v = qp->vw->ctx;
 
@@ -301,7 +316,8 @@ verbs_qp_kill(struct weft_qp *qp, bool flush)
 	verbs_cm_ops(qp)->destroyed(qp);
 	weft_timer_cancel(&qp->vw->sched.wheel, &qp->timer);
 	weft_verbs_mw_orphan(qp);
-	weft_rdmap_destroy(qp->rdmap);
+	if (!left)
+		weft_rdmap_destroy(qp->rdmap);
 	qp->rdmap = NULL;
 	if (flush) {
 		/* Earlier posts of other threads are outstanding work, too. */
@@ -325,7 +341,7 @@ verbs_qp_kill(struct weft_qp *qp, bool flush)
 static void
 verbs_qp_destroy_run(struct weft_work_item *m)
 {
-	verbs_qp_kill(container_of(m, struct weft_qp, destroy), false);
+	verbs_qp_kill(container_of(m, struct weft_qp, destroy), false, false);
 }
 
 void
@@ -338,11 +354,41 @@ weft_qp_destroy(struct weft_qp *qp)
 	atomic_store_explicit(&qp->dying, 1, memory_order_release);
 	verbs_qp_unuse(qp);
 	if (weft_vworker_is_mine(qp->vw)) {
-		verbs_qp_kill(qp, true);
+		verbs_qp_kill(qp, true, false);
 		return;
 	}
 	weft_verbs_ev_purge_qp(qp->evq, NULL, qp);
 	weft_work_send(&qp->vw->work, &qp->destroy);
+}
+
+int
+weft_verbs_qp_leave(struct weft_qp *qp, uint64_t wait_ns, void (*gone)(void *arg), void *arg)
+{
+	const enum weft_rdmap_state st = weft_rdmap_state(qp->rdmap);
+	struct verbs_left *l;
+
+	if (verbs_cm_get(qp) != CM_UP || qp->aborting ||
+	    (st != WEFT_RDMAP_ST_CLOSING && st != WEFT_RDMAP_ST_TERMINATE)) {
+		weft_qp_destroy(qp);
+		return 0;
+	}
+	l = weft_verbs_left_new(qp->vw, gone, arg);
+	if (l == NULL)
+		return -ENOMEM;
+	if (WEFT_HANDLE_CLAIM(qp, QP) < 0) {
+		weft_verbs_left_free(l);
+		return -EINVAL;
+	}
+	if (!weft_verbs_left_take(l, qp, wait_ns)) {
+		weft_handle_unclaim(&qp->h, WEFT_KIND(QP));
+		weft_verbs_left_free(l);
+		return -EBUSY;
+	}
+	weft_handle_end(&qp->h, WEFT_KIND(QP));
+	atomic_store_explicit(&qp->dying, 1, memory_order_release);
+	verbs_qp_unuse(qp);
+	verbs_qp_kill(qp, true, true);
+	return 1;
 }
 
 /* ---- Resetting the connection ---- */

@@ -15,6 +15,7 @@ weft_vworker_init(struct weft_vworker *vw, struct weft_vctx *ctx)
 	TAILQ_INIT(&vw->ready);
 	TAILQ_INIT(&vw->early);
 	TAILQ_INIT(&vw->late);
+	TAILQ_INIT(&vw->left);
 	vw->later = NULL;
 	vw->later_tail = &vw->later;
 	weft_work_queue_init(&vw->work);

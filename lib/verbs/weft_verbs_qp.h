@@ -166,6 +166,8 @@ weft_verbs_qp_abort_later(struct weft_qp *qp)
 
 /** Reset the stream at once; not inside an up-call of the QP. */
 void weft_verbs_qp_abort(struct weft_qp *qp);
+/** weft_qp_leave(), behind weft_disconnect(). On the QP's worker. */
+int weft_verbs_qp_leave(struct weft_qp *qp, uint64_t wait_ns, void (*gone)(void *arg), void *arg);
 /** Take in receives that other threads have posted. Returns whether there were some. Worker. */
 bool weft_verbs_take_receives(struct weft_qp *qp);
 /** Take in posts of other threads; without an rdmap only into the queues. */

@@ -86,6 +86,7 @@ struct weft_vworker_stats {
 	uint64_t msgs_in, msgs_out, terminates_in, terminates_out;
 	uint64_t conns_total;
 	uint64_t conns_pushed_out;
+	uint64_t left_cut;   /**< streams of weft_qp_leave() reset for new QPs */
 	uint64_t bad_ranges; /**< Flushes and Verifies of peers that failed */
 	uint64_t revocations, revocations_reduced, revocations_invalidated, revocations_failed;
 	uint64_t mpa_fallbacks; /**< second attempts, in revision 1 */
@@ -100,7 +101,8 @@ struct weft_vworker {
 	struct weft_sched sched;
 	struct weft_cm_worker *cm; /**< of lib/cm, which sets it */
 	uint32_t max_qps;
-	_Atomic uint32_t nqps;
+	_Atomic uint32_t nqps;         /**< streams in `left` count, too */
+	TAILQ_HEAD(, verbs_left) left; /**< of weft_qp_leave(), the oldest first: verbs_left.c */
 	/* delivery, the worker's own */
 	struct weft_cq_shard_list ready; /**< CQs with new completions */
 	struct weft_evnode_list early,

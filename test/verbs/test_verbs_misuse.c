@@ -912,6 +912,21 @@ MISUSE(weft_abort)
 	CHECK_EQ(weft_abort(m->idle), -ENOTCONN);
 }
 
+static void
+leave_elsewhere(void *arg)
+{
+	CHECK_EQ(weft_qp_leave(((struct misuse *)arg)->idle, 1, NULL, NULL), -EPERM);
+}
+
+MISUSE(weft_qp_leave)
+{
+	struct weft_qp *h;
+
+	EACH_BAD(m, h, QP)
+	CHECK_EQ(weft_qp_leave(h, 1, NULL, NULL), -EINVAL);
+	misuse_elsewhere(leave_elsewhere, m);
+}
+
 /* ---- The handles themselves ---- */
 
 /** The last WEFT_HANDLES_KEPT destroyed handles are recognised. The memory of no more handles is
@@ -1000,4 +1015,4 @@ WEFT_TEST_MAIN(CASE(weft_pd_alloc), CASE(weft_pd_alloc_attr), CASE(weft_pd_deall
                CASE(weft_listen), CASE(weft_unlisten), CASE(weft_connreq_worker),
                CASE(weft_connect), CASE(weft_accept), {"attributes of accept", test_accept_attr},
                CASE(weft_reject), CASE(weft_reject_depths), CASE(weft_disconnect), CASE(weft_abort),
-               {"64 are kept", test_kept}, {"destroyed by two", test_race})
+               CASE(weft_qp_leave), {"64 are kept", test_kept}, {"destroyed by two", test_race})

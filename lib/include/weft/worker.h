@@ -468,6 +468,8 @@ struct weft_worker_stats {
 	uint64_t medium_waits;
 	/** FPDUs handed up behind a gap, to be placed early (weft_mpa_policy.place_ahead) */
 	uint64_t fpdus_ahead;
+	/** connections of weft_qp_leave() reset for new QPs */
+	uint64_t left_cut;
 };
 
 void weft_worker_stats(struct weft_worker *w, struct weft_worker_stats *st);

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Streams whose QP is gone, and that close by themselves. */
+
+#include "verbs_left.h"
+
+#include <stdlib.h>
+
+struct verbs_left {
+	TAILQ_ENTRY(verbs_left) link;
+	struct weft_vworker *vw;
+	struct weft_rdmap *rdmap;
+	bool counted; /**< has a place in nqps */
+	void (*gone)(void *arg);
+	void *arg;
+	struct weft_work_item work; /**< calls gone() outside of up-calls */
+};
+
+static void
+verbs_left_tell(struct weft_work_item *m)
+{
+	struct verbs_left *l = container_of(m, struct verbs_left, work);
+
+	if (l->gone != NULL)
+		l->gone(l->arg);
+	free(l);
+}
+
+static void
+verbs_left_end(struct verbs_left *l)
+{
+	TAILQ_REMOVE(&l->vw->left, l, link);
+	weft_rdmap_destroy(l->rdmap);
+	if (l->counted)
+		atomic_fetch_sub_explicit(&l->vw->nqps, 1, memory_order_relaxed);
+	weft_vworker_later(l->vw, &l->work);
+}
+
+/* ---- rdmap's up-calls: no other one comes ---- */
+
+static void
+verbs_left_state(void *user, enum weft_rdmap_state s, const struct weft_term *term, bool ours)
+{
+	(void)user;
+	(void)s;
+	(void)term;
+	(void)ours;
+}
+
+static void
+verbs_left_closed(void *user, int err)
+{
+	(void)err;
+	verbs_left_end(user);
+}
+
+static const struct weft_rdmap_ops verbs_left_ops = {
+        .state = verbs_left_state,
+        .closed = verbs_left_closed,
+};
+
+/* ---- From a QP ---- */
+
+struct verbs_left *
+weft_verbs_left_new(struct weft_vworker *vw, void (*gone)(void *arg), void *arg)
+{
+	struct verbs_left *l = calloc(1, sizeof(*l));
+
+	if (l == NULL)
+		return NULL;
+	l->vw = vw;
+	l->gone = gone;
+	l->arg = arg;
+	l->work.fn = verbs_left_tell;
+	return l;
+}
+
+void
+weft_verbs_left_free(struct verbs_left *l)
+{
+	free(l);
+}
+
+bool
+weft_verbs_left_take(struct verbs_left *l, struct weft_qp *qp, uint64_t wait_ns)
+{
+	if (!weft_rdmap_leave(qp->rdmap, &verbs_left_ops, l, wait_ns))
+		return false;
+	l->rdmap = qp->rdmap;
+	l->counted = !qp->uncounted;
+	qp->uncounted = true;
+	TAILQ_INSERT_TAIL(&l->vw->left, l, link);
+	return true;
+}
+
+bool
+weft_verbs_left_cut(struct weft_vworker *vw)
+{
+	struct verbs_left *l = TAILQ_FIRST(&vw->left);
+
+	if (l == NULL)
+		return false;
+	verbs_left_end(l);
+	return true;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef VERBS_LEFT_H
+#define VERBS_LEFT_H
+
+/** @file Streams whose QP is gone, and that close by themselves: weft_qp_leave(). On the worker. */
+
+#include "weft_verbs_qp.h"
+
+struct verbs_left;
+
+/** Allocate what a stream needs when its QP is gone. gone: NULL, or called when it has ended. NULL:
+ * no memory. */
+struct verbs_left *weft_verbs_left_new(struct weft_vworker *vw, void (*gone)(void *arg), void *arg);
+/** It was not needed. */
+void weft_verbs_left_free(struct verbs_left *l);
+/**
+ * Take the QP's stream over, and with it the QP's place in nqps. The QP is to be destroyed next.
+ * False: nothing has changed; see weft_rdmap_leave().
+ */
+bool weft_verbs_left_take(struct verbs_left *l, struct weft_qp *qp, uint64_t wait_ns);
+/** Reset the oldest stream. False: there is none. */
+bool weft_verbs_left_cut(struct weft_vworker *vw);
+
+#endif /* VERBS_LEFT_H */
