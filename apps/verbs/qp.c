@@ -58,13 +58,18 @@ qp_renew(struct wv_qp *q)
 	return rc;
 }
 
+/** In order, if it is in a connection: a program may end when its last Send has completed. */
 static void
 qp_release(struct wv_qp *q)
 {
-	if (q->qp != NULL) {
+	wv_qp_leave(q);
+	if (q->id != NULL)
+		wv_ucm_qp_gone(q->id);
+	q->up = q->busy = false;
+	if (q->qp != NULL)
 		weft_qp_destroy(q->qp);
+	if (q->wcq != NULL)
 		(void)weft_cq_destroy(q->wcq);
-	}
 	wv_rq_forget(q);
 	wv_mw_forget(q);
 	q->qp = NULL;
@@ -206,9 +211,6 @@ ibv_destroy_qp(struct ibv_qp *qp)
 	if (wv_engine_orphan())
 		return 0;
 	wv_lock();
-	wv_qp_linger(q);
-	if (q->id != NULL)
-		wv_ucm_qp_gone(q->id);
 	qp_release(q);
 	wv_qp_unlist(q);
 	wv_cq_clean(q->scq, qp->qp_num);
@@ -235,11 +237,6 @@ qp_reset(struct wv_qp *q)
 {
 	int rc;
 
-	if (q->busy)
-		wv_qp_linger(q);
-	if (q->id != NULL)
-		wv_ucm_qp_gone(q->id);
-	q->up = q->busy = false;
 	qp_release(q);
 	wv_cq_clean(q->scq, q->ibv.qp_num);
 	wv_cq_clean(q->rcq, q->ibv.qp_num);

@@ -81,8 +81,12 @@ void wv_qp_abort(struct wv_qp *q);
 /** Give it a number and put it into the list of all; remove it. */
 void wv_qp_enlist(struct wv_qp *q);
 void wv_qp_unlist(struct wv_qp *q);
-/** Before weft's QP goes: let what was sent arrive, and both sides close, for a short time. */
-void wv_qp_linger(struct wv_qp *q);
+/**
+ * Before weft's QP goes: give its connection away, so that what was sent arrives and both sides
+ * close (q->qp is NULL then). What is posted is sent before, for a short time: the engine's lock is
+ * given back meanwhile. A QP of weft that is left is to be reset.
+ */
+void wv_qp_leave(struct wv_qp *q);
 
 /* ---- qp.c ---- */
 

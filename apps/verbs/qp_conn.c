@@ -5,16 +5,23 @@
 #include "qp.h"
 
 #include <errno.h>
+#include <sched.h>
+#include <time.h>
 
 /** Of the process, after a connection ended. */
 #define QP_LAST_ACK_NS      (300 * 1000 * 1000ULL)
 #define QP_LAST_ACK_STEP_US 500
-/** Of a QP that is destroyed while it is connected. */
-#define QP_CLOSE_NS (300 * 1000 * 1000ULL)
+/** Of a connection whose QP is destroyed: until both sides have closed. */
+#define QP_CLOSE_US (1000 * 1000)
+/** Of a QP that is destroyed: until what is posted is sent. The most, and the least of each. */
+#define QP_SEND_NS     (300 * 1000 * 1000ULL)
+#define QP_SEND_MIN_NS (5 * 1000 * 1000ULL)
+#define QP_SEND_NAP_NS (20 * 1000L) /**< between two polls that do nothing */
 
 static TAILQ_HEAD(, wv_qp) qps = TAILQ_HEAD_INITIALIZER(qps);
 static uint32_t next_num = 1;
 static uint64_t last_down_ns; /**< when a connection ended; 0: none did */
+static unsigned int left;     /**< connections that close, whose QP is destroyed */
 
 struct wv_qp *
 wv_qp_find(uint32_t num)
@@ -125,21 +132,77 @@ wv_qp_abort_all(const struct ibv_context *context)
 			wv_qp_abort(q);
 }
 
-/**
- * Before weft's QP goes: let what was sent arrive, and both sides close. A program may end as soon
- * as its last Send has completed, which says only that weft has the octets.
- */
-void
-wv_qp_linger(struct wv_qp *q)
-{
-	const uint64_t end_ns = wv_now_ns() + QP_CLOSE_NS;
+/* ---- Before weft's QP goes ---- */
 
-	if (!q->up)
-		return;
-	(void)wv_qp_close(q);
-	while (q->up && wv_now_ns() < end_ns)
-		(void)wv_poll_locked();
+/** A connection whose QP was destroyed has ended. */
+static void
+qp_left_ended(void *arg)
+{
+	(void)arg;
+	left--;
+	last_down_ns = wv_now_ns();
 }
+
+/**
+ * How long queue pairs that are destroyed one after another may wait for what their peers do not
+ * take: QP_SEND_NS together, which comes back in ten times as long. So a program whose peers are
+ * all gone does not wait once for each.
+ */
+static struct qp_patience {
+	uint64_t spent_ns; /**< in vain */
+	uint64_t at_ns;    /**< when that was reckoned */
+} patience;
+
+static uint64_t
+qp_patience_ns(uint64_t now_ns)
+{
+	const uint64_t back_ns = (now_ns - patience.at_ns) / 10;
+
+	patience.spent_ns -= back_ns < patience.spent_ns ? back_ns : patience.spent_ns;
+	patience.at_ns = now_ns;
+	return patience.spent_ns + QP_SEND_MIN_NS < QP_SEND_NS ? QP_SEND_NS - patience.spent_ns
+	                                                       : QP_SEND_MIN_NS;
+}
+
+/** Poll, and let other threads have the lock, those among them that poll or post. */
+static void
+qp_give_way(void)
+{
+	const struct timespec nap = {.tv_nsec = QP_SEND_NAP_NS};
+	const int n = wv_poll_locked();
+
+	wv_unlock();
+	if (n <= 0)
+		(void)clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
+	else
+		sched_yield();
+	wv_lock();
+}
+
+void
+wv_qp_leave(struct wv_qp *q)
+{
+	const uint64_t begin_ns = wv_now_ns(), end_ns = begin_ns + qp_patience_ns(begin_ns);
+
+	while (q->up) {
+		int rc = weft_qp_leave(q->qp, QP_CLOSE_US, qp_left_ended, NULL);
+
+		if (rc >= 0) {
+			q->qp = NULL;
+			left += rc > 0;
+			return;
+		}
+		if (rc != -EBUSY)
+			return;
+		if (wv_now_ns() >= end_ns) {
+			patience.spent_ns += end_ns - begin_ns;
+			return;
+		}
+		qp_give_way();
+	}
+}
+
+/* ---- The end of the process ---- */
 
 void
 wv_qp_drain_all(uint64_t end_ns)
@@ -152,7 +215,7 @@ wv_qp_drain_all(uint64_t end_ns)
 			(void)wv_qp_close(q);
 	do {
 		(void)wv_poll_locked();
-		quiet = true;
+		quiet = left == 0;
 		TAILQ_FOREACH (q, &qps, link)
 			if (q->up && !qp_quiet(q))
 				quiet = false;

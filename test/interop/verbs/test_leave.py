@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Queue pairs that are destroyed while they are connected, by the program leave.c: test_leave.py BUILD [CASE...]. TAP."""
+import os
+import re
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import rig  # noqa: E402
+from rig import SERVER, check  # noqa: E402
+
+
+def run(build, what):
+    """The server, which goes on, and its client, which has ended."""
+    program = os.path.join(os.path.abspath(build), "test/interop/verbs/verbs_leave")
+    if not os.path.exists(program):
+        raise rig.Skip("not built (libibverbs-dev, librdmacm-dev)")
+    with rig.Rig(build) as r:
+        s = r.server([program, "server", SERVER], weft="telemetry = yes")
+        rig.until(lambda: rig.listens(s, 7211), s)
+        c = r.client([program, what, SERVER, str(s.p.pid)])
+        check(c.wait(60) == 0, c, s)
+        yield s, c
+
+
+def figures(c):
+    """Milliseconds, and calls of the other thread."""
+    return map(int, re.search(r"in (\d+) ms, (\d+) calls", c.out).groups())
+
+
+def many(build):
+    """19 queue pairs, whose peer is stopped, go at once; each waited 300 ms for its peer to close"""
+    for _, c in run(build, "many"):
+        ms, _ = figures(c)
+        check(ms < 19 * 300 / 4, c)
+
+
+def stuck(build):
+    """requests that the peer does not take are waited for, together 300 ms and 5 ms each; other threads go on meanwhile"""
+    for _, c in run(build, "stuck"):
+        ms, calls = figures(c)
+        check(ms < 19 * 300 / 4 and calls > 100, c)
+
+
+def last(build):
+    """the last message of a process that destroys all and ends is delivered to a peer that was stopped"""
+    for s, c in run(build, "last"):
+        want = c.out.replace("sent", "got")
+        rig.until(lambda: want in s.out, s)
+
+
+def written(build):
+    """a peer that goes on to write reaches nothing when the queue pair has gone, though the region is there"""
+    for _, c in run(build, "written"):
+        check(c.out == "not written\n", c)
+
+
+if __name__ == "__main__":
+    rig.main([many, stuck, last, written])
