@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "sweep.h"
+#include <weft/device.h>
 
 /* ---- Facts ---- */
 
@@ -76,7 +77,7 @@ sweep_doc(const struct sweep *s)
 {
 	json_t *doc = json_object(), *about = json_object();
 	const struct port_args *p = &s->port_args;
-	char now[64];
+	char now[64], dev[CONF_PATH_MAX];
 	time_t t = time(NULL);
 	struct tm tm;
 
@@ -84,7 +85,8 @@ sweep_doc(const struct sweep *s)
 	strftime(now, sizeof(now), "%Y-%m-%dT%H:%M:%SZ", &tm);
 	sweep_put(about, "plan", s->plan_path);
 	sweep_put(about, "server", s->host);
-	sweep_put(about, "port", p->config != NULL ? p->config : p->dev != NULL ? p->dev : "");
+	sweep_put(about, "port",
+	          p->config != NULL ? p->config : weft_device_clean(p->dev, dev, sizeof(dev)));
 	sweep_put(about, "started", now);
 	json_object_set_new(about, "points", json_integer(s->plan.n));
 	json_object_set_new(about, "rounds", json_integer(s->plan.rounds));

@@ -21,6 +21,7 @@
 #include "netif_memif.h"
 #include "netif_packet.h"
 #include "netif_priv.h"
+#include "netif_shown.h"
 #include "weft_device.h"
 #include "weft_netif_port.h"
 
@@ -58,7 +59,8 @@ attach_check_members(const char *dev)
 
 		if (eq != NULL && eq > arg && eq + 1 < arg + len)
 			continue;
-		WEFT_LOG(netif, ERR, "'%s': %.*s has no value", dev, (int)len, arg);
+		WEFT_LOG(netif, ERR, "'%s': %.*s has no value", netif_dev_shown(dev), (int)len,
+		         arg);
 		return -EINVAL;
 	}
 	for (unsigned int i = 0; ret == 0 && netif_dev_member(dev, i, member); i++)
@@ -85,18 +87,19 @@ netif_attach_check(const char *dev)
 	if (args == NULL)
 		return 0;
 	if (kv == NULL) {
-		WEFT_LOG(netif, ERR, "'%s': its arguments are too many", dev);
+		WEFT_LOG(netif, ERR, "'%s': its arguments are too many", netif_dev_shown(dev));
 		return -EINVAL;
 	}
 	for (unsigned int i = 0; ret == 0 && i < kv->count; i++) {
 		const struct rte_kvargs_pair *pair = &kv->pairs[i];
 
 		if (pair->value == NULL) {
-			WEFT_LOG(netif, ERR, "'%s': %s has no value; write %s=...", dev, pair->key,
-			         pair->key);
+			WEFT_LOG(netif, ERR, "'%s': %s has no value; write %s=...",
+			         netif_dev_shown(dev), pair->key, pair->key);
 			ret = -EINVAL;
 		} else if (strcmp(pair->key, "internal") == 0) {
-			WEFT_LOG(netif, ERR, "'%s': %s is for DPDK's own use", dev, pair->key);
+			WEFT_LOG(netif, ERR, "'%s': %s is for DPDK's own use", netif_dev_shown(dev),
+			         pair->key);
 			ret = -EINVAL;
 		}
 	}
@@ -273,7 +276,7 @@ netif_attach(const char *dev, struct weft_netif_port *p)
 	int ret;
 
 	if (len == 0 || len >= sizeof(p->devname)) {
-		WEFT_LOG(netif, ERR, "'%s' names no device", dev);
+		WEFT_LOG(netif, ERR, "'%s' names no device", netif_dev_shown(dev));
 		return -EINVAL;
 	}
 	memcpy(p->devname, dev, len);
@@ -310,7 +313,7 @@ netif_attach(const char *dev, struct weft_netif_port *p)
 	if (ret != 0) {
 		netif_memif_end(p->devname);
 		/* Drivers return -1 or any other value. Their own log line says more. */
-		WEFT_LOG(netif, ERR, "cannot create device '%s': %s", dev,
+		WEFT_LOG(netif, ERR, "cannot create device '%s': %s", netif_dev_shown(dev),
 		         ret == -EFAULT   ? "no port and no driver of that name"
 		         : ret == -ENOMEM ? "not enough memory"
 		         : strncmp(p->devname, "net_af_packet", 13) == 0
@@ -323,7 +326,7 @@ netif_attach(const char *dev, struct weft_netif_port *p)
 created:
 	ret = rte_eth_dev_get_port_by_name(p->devname, &p->port_id);
 	if (ret != 0) {
-		WEFT_LOG(netif, ERR, "device '%s' has no port", dev);
+		WEFT_LOG(netif, ERR, "device '%s' has no port", netif_dev_shown(dev));
 		return -ENODEV;
 	}
 	if (attach_is_kernels(dev) && netif_dev_arg(args, "iface", iface, sizeof(iface))) {

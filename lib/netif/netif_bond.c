@@ -14,6 +14,7 @@
 #include "netif_carrier.h"
 #include "netif_priv.h"
 #include "netif_rings.h"
+#include "netif_shown.h"
 #include "weft_device.h"
 #include "weft_netif_port.h"
 
@@ -78,7 +79,8 @@ bond_add_leg(struct netif_bond *b, const char *slave, size_t len, struct weft_ne
 	}
 	snprintf(dev, sizeof(dev), "%.*s", (int)len, slave);
 	if (len >= sizeof(dev) || weft_device_is_bond(dev)) {
-		WEFT_LOG(netif, ERR, "%s: '%s' cannot be a slave", p->devname, dev);
+		WEFT_LOG(netif, ERR, "%s: '%s' cannot be a slave", p->devname,
+		         netif_dev_shown(dev));
 		return -EINVAL;
 	}
 	*leg = (struct weft_netif_port){.mtu_bytes = p->mtu_bytes, .lock_fd = -1};
@@ -146,7 +148,8 @@ netif_bond_attach(const char *dev, struct weft_netif_port *p, netif_bond_attach_
 		b->leg[i].mtu_bytes = netif_carrier_mtu(b->leg[i].port.port_id);
 	ret = rte_eal_hotplug_add("vdev", p->devname, args);
 	if (ret != 0) {
-		WEFT_LOG(netif, ERR, "cannot create %s: its driver refuses '%s'", p->devname, args);
+		WEFT_LOG(netif, ERR, "cannot create %s: its driver refuses '%s'", p->devname,
+		         netif_dev_shown(args));
 		return ret == -ENOMEM ? ret : -ENODEV;
 	}
 	p->created = true;

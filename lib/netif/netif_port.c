@@ -22,6 +22,7 @@
 #include "netif_priv.h"
 #include "netif_removal.h"
 #include "netif_rings.h"
+#include "netif_shown.h"
 #include "netif_tso.h"
 #include "weft_device.h"
 #include "weft_netif_mbuf.h"
@@ -616,7 +617,8 @@ weft_netif_port_open(const struct weft_netif_port_attr *attr, struct weft_netif_
 	if (ret != 0)
 		return ret;
 	if (attr->check && !netif_attach_known(attr->dev)) {
-		WEFT_LOG(netif, ERR, "'%s': no port and no driver of that name", attr->dev);
+		WEFT_LOG(netif, ERR, "'%s': no port and no driver of that name",
+		         netif_dev_shown(attr->dev));
 		return -ENODEV;
 	}
 	args = strchr(attr->dev, ',');

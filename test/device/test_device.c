@@ -460,11 +460,67 @@ misuse_member(void)
 	CHECK_EQ(weft_device_member("a", 0, buf, 0), -EINVAL);
 }
 
+/* What can be shown of a device; and what is short of room. */
+static void
+test_clean(void)
+{
+	static const struct {
+		const char *dev, *shown;
+	} rows[] = {
+	        {"net_memif0,role=client,secret=abc,mac=2:0:0:0:0:1",
+	         "net_memif0,role=client,secret=(removed),mac=2:0:0:0:0:1"},
+	        {"net_memif0,secret=a=b", "net_memif0,secret=(removed)"},
+	        {"net_memif0,SECRET=a", "net_memif0,SECRET=(removed)"},
+	        {"net_memif0,secret=", "net_memif0,secret="},
+	        {"net_memif0,secret", "net_memif0,secret"},
+	        {"secret=a,id=0", "secret=(removed),id=0"},
+	        {"net_bonding0,mode=1,slave=[net_memif0,secret=a],slave=[net_memif1,secret=b]",
+	         "net_bonding0,mode=1,slave=[net_memif0,secret=(removed)],slave=[net_memif1,"
+	         "secret=(removed)]"},
+	        {"3b:00.0,auth_token=7,api-key=x,password=y",
+	         "3b:00.0,auth_token=(removed),api-key=(removed),password=(removed)"},
+	        {"net_ring0", "net_ring0"},
+	        {"", ""},
+	};
+	char buf[256];
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		CHECK(weft_device_clean(rows[i].dev, buf, sizeof(buf)) == buf);
+		CHECK_STR(buf, rows[i].shown);
+		for (size_t n = 1; n <= strlen(rows[i].shown); n++) {
+			memset(buf, 'x', sizeof(buf));
+			(void)weft_device_clean(rows[i].dev, buf, n);
+			CHECK(strlen(buf) == n - 1 && memcmp(buf, rows[i].shown, n - 1) == 0);
+			CHECK_EQ(buf[n], 'x');
+		}
+	}
+	CHECK(weft_device_is_secret("secret", 6) && !weft_device_is_secret("secret", 5));
+}
+
+static void
+misuse_clean(void)
+{
+	char buf[8];
+
+	CHECK_STR(weft_device_clean("a", NULL, sizeof(buf)), "");
+	CHECK_STR(weft_device_clean("a", buf, 0), "");
+	CHECK_STR(weft_device_clean(NULL, buf, sizeof(buf)), "");
+}
+
+static void
+misuse_is_secret(void)
+{
+	CHECK(!weft_device_is_secret(NULL, 6));
+	CHECK(!weft_device_is_secret("secret", 0));
+}
+
 WEFT_TEST_MAIN({"addresses", test_addresses}, {"members of a bonded port", test_members},
                {"a client of net_memif that shares its buffers", test_zero_copy},
-               {"weft_device_member", misuse_member}, {"info", test_info}, {"each", test_each},
-               {"unbound", test_unbound}, {"a device that the machine needs", test_needed},
-               {"vfio", test_vfio}, {"group", test_group}, {"uio", test_uio}, {"lock", test_lock},
+               {"what can be shown", test_clean}, {"weft_device_clean", misuse_clean},
+               {"weft_device_is_secret", misuse_is_secret}, {"weft_device_member", misuse_member},
+               {"info", test_info}, {"each", test_each}, {"unbound", test_unbound},
+               {"a device that the machine needs", test_needed}, {"vfio", test_vfio},
+               {"group", test_group}, {"uio", test_uio}, {"lock", test_lock},
                {"a device answers, is silent, is removed", test_ask},
                {"weft_device_check", misuse_check}, {"weft_device_info", misuse_info},
                {"weft_device_each", misuse_each}, {"weft_device_is_pci", misuse_is_pci})

@@ -56,6 +56,22 @@ def test_unknown_key():
     target("d.ini", "[weft]\nmemory_mb = 64\nmemory_mb = 65\n", "d.ini:3", "memory_mb")
 
 
+def test_secrets():
+    """A device's secret is in no message, however the device is refused, and whatever is logged."""
+    memif0 = "net_memif0,role=client,socket=/nowhere/s,socket-abstract=no,"
+    for i, device in enumerate((memif0 + "secret=HUSH1", memif0 + "secret=HUSH1=2", memif0 + "secret=HUSH1,secret=HUSH2",
+                                memif0 + "secret=HUSH" + 24 * "1", memif0 + "secret=HUSH1,id=x", memif0 + "bsize=64,secret=HUSH1",
+                                "net_none0,secret=HUSH1", "net_none0,secret=HUSH1,",
+                                f"net_bonding0,mode=1,slave=[{memif0}secret=HUSH1]", f"net_bonding0,mode=1,slave=[{memif0}secret=HUSH1],x")):
+        c = conf(f"secret{i}.ini", "[weft]\nlog_level = weft.*:debug\n" + PORT.format(dev=device))
+        for cmd in ([app("weft-target"), "-c", c], [app("weft-target"), "--check", "-c", c],
+                    [app("weft-ping"), "-s", "-P", "--dev", device, "--address", "10.0.0.1/24"],
+                    [app("weft-ping"), "-s", "-P", "--config", c]):
+            rc, out, err = run(cmd)
+            assert rc != 0 or "--check" in cmd, f"accepted: {cmd}"
+            assert "HUSH" not in out + err, f"{cmd}:\n{out}{err}"
+
+
 def test_bad_values():
     target("v1.ini", PORT.format(dev=dev()).replace("10.0.0.1/24", "10.0.0.300/24"), "v1.ini:3", "address")
     target("v2.ini", PORT.format(dev=dev()) + "[export e]\npath = /tmp/x\nsize = 12Q\n", "v2.ini:6", "size")

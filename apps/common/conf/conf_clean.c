@@ -3,28 +3,15 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 #include "conf_clean.h"
 #include "file_open.h"
+#include <weft/device.h>
 
 #define CLEAN_MAX (1u << 20)
-
-static bool
-is_secret(const char *name, size_t len)
-{
-	static const char *const words[] = {"key", "secret", "passw", "token"};
-
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		for (size_t at = 0; at + strlen(words[i]) <= len; at++)
-			if (strncasecmp(name + at, words[i], strlen(words[i])) == 0)
-				return true;
-	return false;
-}
 
 /** The value of a line, part by part. */
 static void
@@ -41,7 +28,7 @@ clean_value(FILE *out, const char *v, size_t len)
 		equals = 0;
 		while (equals < n && v[at + equals] != '=')
 			equals++;
-		if (equals < n && is_secret(v + at, equals))
+		if (equals < n && weft_device_is_secret(v + at, equals))
 			fprintf(out, "%.*s=(removed)", (int)equals, v + at);
 		else
 			fwrite(v + at, 1, n, out);
@@ -86,7 +73,7 @@ clean_line(FILE *out, const char *line, size_t len)
 	while (key > 0 && isspace((unsigned char)line[key - 1]))
 		key--;
 	fprintf(out, "%.*s = ", (int)key, line);
-	if (is_secret(line, key))
+	if (weft_device_is_secret(line, key))
 		fputs("(removed)", out);
 	else
 		clean_value(out, line + value, end - value);

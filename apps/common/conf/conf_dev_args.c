@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "conf_key.h"
+#include <weft/device.h>
 
 #define DEV_NAME_MAX      63 /* RTE_DEV_NAME_MAX_LEN, without the terminator */
 #define DEV_SLAVES_MAX    8  /* BOND_LEGS_MAX of netif_bond.c */
@@ -555,7 +556,7 @@ dev_split(const char *dev, struct dev_args *a, char *why, size_t why_size)
 {
 	const size_t len = strcspn(dev, ",");
 	bool in_list = false;
-	char *p = a->text, *start = p, *eq;
+	char *p = a->text, *start = p, *eq, shown[CONF_PATH_MAX];
 
 	a->n = 0;
 	if (len == 0 || len > DEV_NAME_MAX)
@@ -586,9 +587,11 @@ dev_split(const char *dev, struct dev_args *a, char *why, size_t why_size)
 		if (eq == start)
 			return conf_why(why, why_size, "%s: there is nothing before the =", start);
 		*eq = '\0';
-		if (eq[1] != '[' && strchr(eq + 1, '=') != NULL)
-			return conf_why(why, why_size, "%s=%s: a value has no = for DPDK", start,
-			                eq + 1);
+		if (eq[1] != '[' && strchr(eq + 1, '=') != NULL) {
+			*eq = '=';
+			return conf_why(why, why_size, "%s: a value has no = for DPDK",
+			                weft_device_clean(start, shown, sizeof(shown)));
+		}
 		a->arg[a->n].key = start;
 		a->arg[a->n++].value = eq + 1;
 		start = p + 1;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "conf_key.h"
+#include <weft/device.h>
 
 int
 conf_add_port(struct conf *c, const char *name, const char *dev, const char *cidr,
@@ -14,7 +15,7 @@ conf_add_port(struct conf *c, const char *name, const char *dev, const char *cid
 	const char *comma = strchr(cidr, ','), *six;
 	struct conf_port *p = &c->ports[c->nports];
 	char four[64];
-	char why[CONF_ERR_MAX];
+	char why[CONF_ERR_MAX], shown[CONF_PATH_MAX];
 
 	if (c->nports == CONF_PORTS_MAX || strlen(name) > CONF_NAME_MAX) {
 		snprintf(err, err_size, "port %s: too many ports, or its name is too long", name);
@@ -29,7 +30,8 @@ conf_add_port(struct conf *c, const char *name, const char *dev, const char *cid
 	}
 	strcpy(p->dev, dev);
 	if (conf_check_dev(dev, why, sizeof(why)) != 0) {
-		snprintf(err, err_size, "port %s (%s): %s", name, dev, why);
+		snprintf(err, err_size, "port %s (%s): %s", name,
+		         weft_device_clean(dev, shown, sizeof(shown)), why);
 		return -EINVAL;
 	}
 	/* An address of each family, or the family that the only one looks like. */

@@ -237,12 +237,14 @@ static void
 stack_tell_mtu(const struct conf_port *p, struct weft_port *port, const struct stack_opt *opt)
 {
 	struct weft_port_stats st;
+	char dev[CONF_PATH_MAX];
 
 	if (!opt->check && weft_port_stats(port, &st) == 0 && st.mtu_bytes < p->mtu_bytes)
 		ui_msg(UI_WARNING
 		       "port %s (%s) has no MTU of %u, only %u: set `mtu = %u` in [port %s], here "
 		       "and at its peers, or a larger one at the device",
-		       p->name, p->dev, p->mtu_bytes, st.mtu_bytes, st.mtu_bytes, p->name);
+		       p->name, weft_device_clean(p->dev, dev, sizeof(dev)), p->mtu_bytes,
+		       st.mtu_bytes, st.mtu_bytes, p->name);
 }
 
 static int
@@ -278,7 +280,10 @@ stack_open_ports(const struct conf *c, uint32_t nworkers, const struct stack_opt
 		int rc = taken ? -ENODEV : weft_port_open(s->ctx, &attr, &s->ports[i]);
 
 		if (rc != 0) {
-			snprintf(err, err_size, "port %s (%s): %s", p->name, p->dev,
+			char dev[CONF_PATH_MAX];
+
+			snprintf(err, err_size, "port %s (%s): %s", p->name,
+			         weft_device_clean(p->dev, dev, sizeof(dev)),
 			         stack_port_why(c, rc, p, opt->serves, taken));
 			return rc;
 		}
@@ -441,7 +446,7 @@ stack_check_devices(const struct conf *c, const struct stack_opt *opt, char *err
 	                                      .memory_mb = c->weft.memory_mb,
 	                                      .hugepages = c->weft.hugepages != CONF_HUGE_NEVER,
 	                                      .take_needed = c->weft.take_needed};
-	char why[CONF_ERR_MAX / 2], dev[CONF_PATH_MAX];
+	char why[CONF_ERR_MAX / 2], dev[CONF_PATH_MAX], shown[CONF_PATH_MAX];
 
 	for (uint32_t i = 0; !opt->check && !stack_env_up && i < c->nports; i++) {
 		const struct conf_port *p = &c->ports[i];
@@ -453,7 +458,8 @@ stack_check_devices(const struct conf *c, const struct stack_opt *opt, char *err
 				continue;
 			rc = weft_device_check(dev, &need, why, sizeof(why));
 			if (rc != 0) {
-				snprintf(err, err_size, "port %s (%s): %s", p->name, dev, why);
+				snprintf(err, err_size, "port %s (%s): %s", p->name,
+				         weft_device_clean(dev, shown, sizeof(shown)), why);
 				return rc;
 			}
 		}

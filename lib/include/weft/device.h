@@ -54,6 +54,17 @@ bool weft_device_is_pci(const char *dev);
  */
 int weft_device_member(const char *dev, unsigned int i, char *buf, size_t size);
 
+/** Whether what has this name, of len octets, is not to be shown: it has key, secret, passw or token
+ * in it, in letters of either case. */
+bool weft_device_is_secret(const char *name, size_t len);
+/**
+ * A device string as it may be shown: the values of arguments that weft_device_is_secret() names,
+ * such as `secret` of net_memif, are "(removed)". The string may be any list of
+ * NAME=VALUE. buf gets at most `size` octets, the terminating zero included; what finds no room is
+ * left out. Returns buf, or "" if it is NULL or has no octets. Of dev NULL buf becomes empty.
+ */
+const char *weft_device_clean(const char *dev, char *buf, size_t size);
+
 /**
  * What the kernel says of a device. `info`: its `size` is filled in by the caller. -EINVAL (no PCI
  * address, `info`), -ENOENT (no such device).
