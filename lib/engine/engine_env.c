@@ -281,9 +281,13 @@ env_args(const struct weft_env_attr *a, bool huge)
 		rc = env_bus_args(a);
 	if (rc == 0 && !a->telemetry)
 		rc = env_arg("--no-telemetry");
-	/* A prefix of this process, so that env_clean_dir() can remove its directory. */
-	if (rc == 0)
+	/* EAL makes a directory with this name for its files. Telemetry has a socket there, and
+	 * env_clean_dir() removes the directory. Without telemetry EAL has no file: "." is the
+	 * parent, and a process that is killed while it starts leaves no directory. */
+	if (rc == 0 && a->telemetry)
 		rc = env_arg("--file-prefix=weft-%ld", (long)getpid());
+	else if (rc == 0)
+		rc = env_arg("--file-prefix=.");
 	if (rc == 0)
 		rc = huge ? env_arg("--in-memory") : env_arg("--no-huge");
 	if (rc == 0 && !huge)
@@ -325,8 +329,8 @@ env_args(const struct weft_env_attr *a, bool huge)
 	return rc;
 }
 
-/** Remove EAL's runtime directory of this process if it is empty. EAL always creates it. Its parent
- * belongs to all DPDK programs and stays: another one may have just created it in order to
+/** Remove EAL's runtime directory of this process if it is empty. Its parent belongs to all DPDK
+ * programs and stays: another one may have just created it in order to
  * create its own directory there, and could not start without it. */
 static void
 env_clean_dir(void)
@@ -387,10 +391,8 @@ weft_env_init(const struct weft_env_attr *attr, const char **msg)
 		weft_log_clock(weft_engine_clock_ns);
 		rc = 0;
 	}
-	if (rte_eal_get_runtime_dir() != NULL)
+	if (a.telemetry && rte_eal_get_runtime_dir() != NULL)
 		snprintf(env_dir, sizeof(env_dir), "%s", rte_eal_get_runtime_dir());
-	if (!a.telemetry)
-		env_clean_dir();
 out:
 	if (env_huge_lock != NULL)
 		fclose(env_huge_lock);
