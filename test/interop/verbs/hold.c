@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file A preloaded library that holds the second call of rdma_connect() of a program until the
- * test lets it go: the file WEFT_TEST_HOLD.waiting says that it waits, WEFT_TEST_HOLD.go ends that.
+ * @file A preloaded library that tells a test what a program does with librdmacm, and holds it:
+ * WEFT_TEST_HOLD: the second call of rdma_connect() waits. The file WEFT_TEST_HOLD.waiting says so,
+ * WEFT_TEST_HOLD.go ends that. WEFT_TEST_EVENTS: a file that gets a line for each event that the
+ * program takes, with its name, and the line "listens" behind each rdma_listen().
  */
 
 #include <dlfcn.h>
@@ -25,6 +27,24 @@ hold(const char *path)
 		nanosleep(&nap, NULL);
 }
 
+/** One write(), which is whole even if the program is killed. */
+static void
+tell(const char *what)
+{
+	const char *path = getenv("WEFT_TEST_EVENTS");
+	char line[128];
+	int fd;
+
+	if (path == NULL)
+		return;
+	fd = open(path, O_CREAT | O_WRONLY | O_APPEND, 0600);
+	if (fd < 0)
+		abort();
+	if (write(fd, line, (size_t)snprintf(line, sizeof(line), "%s\n", what)) < 0)
+		abort();
+	close(fd);
+}
+
 int
 rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
 {
@@ -39,4 +59,36 @@ rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
 	if (++calls == 2 && path != NULL)
 		hold(path);
 	return next(id, param);
+}
+
+int
+rdma_listen(struct rdma_cm_id *id, int backlog)
+{
+	static int (*next)(struct rdma_cm_id *, int);
+	int rc;
+
+	if (next == NULL)
+		*(void **)&next = dlsym(RTLD_NEXT, "rdma_listen");
+	if (next == NULL)
+		abort();
+	rc = next(id, backlog);
+	if (rc == 0)
+		tell("listens");
+	return rc;
+}
+
+int
+rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
+{
+	static int (*next)(struct rdma_event_channel *, struct rdma_cm_event **);
+	int rc;
+
+	if (next == NULL)
+		*(void **)&next = dlsym(RTLD_NEXT, "rdma_get_cm_event");
+	if (next == NULL)
+		abort();
+	rc = next(channel, event);
+	if (rc == 0)
+		tell(rdma_event_str((*event)->event));
+	return rc;
 }
