@@ -26,6 +26,9 @@ cm_do_create(struct cm_chan *chan, const void *cmd, size_t out)
 	if (id == NULL)
 		return -ENOMEM;
 	id->uid = c->uid;
+	/* As the kernel's ucma_get_qp_type(). */
+	id->datagrams = c->ps == RDMA_PS_UDP || c->ps == RDMA_PS_IPOIB ||
+	                (c->ps == RDMA_PS_IB && c->qp_type != IBV_QPT_RC);
 	r->id = id->id;
 	return 0;
 }
@@ -75,6 +78,8 @@ cm_do_set_option(struct cm_chan *chan, const void *cmd, size_t out)
 	(void)out;
 	if (id == NULL)
 		return -ENOENT;
+	if (value == NULL && c->optlen > 0)
+		return -EFAULT;
 	if (c->level != RDMA_OPTION_ID)
 		return -ENOSYS; /* routes of InfiniBand */
 	switch (c->optname) {
@@ -96,8 +101,9 @@ cm_do_set_option(struct cm_chan *chan, const void *cmd, size_t out)
 			id->af_only = on != 0;
 		return 0;
 	case RDMA_OPTION_ID_ACK_TIMEOUT:
-		/* Of RoCE and InfiniBand; TCP measures its own. */
-		return c->optlen != sizeof(uint8_t) ? -EINVAL : 0;
+		/* Of RoCE and InfiniBand; TCP measures its own. As the kernel's
+		 * rdma_set_ack_timeout(), which takes any value for any device. */
+		return c->optlen != sizeof(uint8_t) || id->datagrams ? -EINVAL : 0;
 	default:
 		return -ENOSYS;
 	}
@@ -107,10 +113,14 @@ int
 cm_do_notify(struct cm_chan *chan, const void *cmd, size_t out)
 {
 	const struct rdma_ucm_notify *c = cmd;
+	const struct wv_cm_id *id = cm_id_find(chan, c->id);
 
 	(void)out;
-	/* COMM_EST tells a device of InfiniBand that a message came before its CM's. */
-	return cm_id_find(chan, c->id) == NULL ? -ENOENT : 0;
+	if (id == NULL)
+		return -ENOENT;
+	/* As the kernel's rdma_notify(): COMM_EST tells a device of InfiniBand that a message came
+	 * before its CM's. Others ignore each event, if the id listens, connects or is asked to. */
+	return id->device && id->state >= CM_LISTEN ? 0 : -EINVAL;
 }
 
 int

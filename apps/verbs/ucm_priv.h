@@ -47,6 +47,7 @@ struct wv_cm_id {
 	bool named;     /**< the program chose its port */
 	bool device;    /**< it belongs to the device, by its address */
 	bool accepted;  /**< a listener's request, accepted or not: it has the listener's port */
+	bool datagrams; /**< of a port space, or a type of queue pair, that iWARP does not have */
 	bool reuse;
 	bool af_only;  /**< the address is of its family alone */
 	uint64_t dscp; /**< WEFT_DSCP() or 0 */

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file Both ends of one connection of librdmacm, as each end's id names them:
- * ends server PORT | ends client ADDRESS PORT SOURCE SOURCE_PORT.
- * Each prints its id's "source > destination".
+ * ends server PORT | ends client ADDRESS PORT SOURCE SOURCE_PORT | ends leaver ADDRESS PORT.
+ * Server and client print their id's "source > destination".
  * SOURCE - : the id is not bound before its address is resolved.
+ * The leaver destroys its queue pair when it has read a line, and prints the event that comes then.
+ * An event that is not expected is printed, with its status, and ends the program with 1.
  */
 
 #include <arpa/inet.h>
@@ -92,8 +94,9 @@ server(const char *port)
 	MUST(rdma_destroy_id(id) == 0 && rdma_destroy_id(lsn) == 0);
 }
 
-static void
-client(char **arg)
+/** An id that connects. arg: ADDRESS PORT SOURCE SOURCE_PORT. */
+static struct rdma_cm_id *
+connecting(char **arg)
 {
 	struct sockaddr_in to = at(arg[0], arg[1]), from;
 	struct rdma_conn_param p = {0};
@@ -110,11 +113,30 @@ client(char **arg)
 	next_event(RDMA_CM_EVENT_ROUTE_RESOLVED);
 	with_qp(id);
 	MUST(rdma_connect(id, &p) == 0);
+	return id;
+}
+
+static void
+client(char **arg)
+{
+	struct rdma_cm_id *id = connecting(arg);
+
 	next_event(RDMA_CM_EVENT_ESTABLISHED);
 	tell(id);
 	MUST(rdma_disconnect(id) == 0);
 	rdma_destroy_qp(id);
 	MUST(rdma_destroy_id(id) == 0);
+}
+
+static void
+leaver(char *address, char *port)
+{
+	char *arg[] = {address, port, (char[]){"-"}, (char[]){"0"}};
+	struct rdma_cm_id *id = connecting(arg);
+
+	MUST(getchar() == '\n');
+	rdma_destroy_qp(id);
+	next_event(RDMA_CM_EVENT_ESTABLISHED);
 }
 
 int
@@ -125,6 +147,8 @@ main(int argc, char **argv)
 		server(argv[2]);
 	else if (argc == 6)
 		client(argv + 2);
+	else if (argc == 4)
+		leaver(argv[2], argv[3]);
 	else
 		return 2;
 	rdma_destroy_event_channel(ch);

@@ -191,9 +191,69 @@ option_reuse(void)
 	rdma_destroy_event_channel(ch);
 }
 
+/** As the kernel's rdma_set_ack_timeout(): any value, but of a datagram's id. */
+static void
+option_ack_timeout(struct rdma_event_channel *ch, struct rdma_cm_id *id)
+{
+	const uint8_t values[] = {0, 14, 255};
+	uint16_t two = 14;
+	struct rdma_cm_id *ud;
+
+	for (unsigned int i = 0; i < sizeof(values); i++)
+		MUST(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT,
+		                     (void *)(uintptr_t)&values[i], 1) == 0);
+	MUST(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &two, sizeof(two)) ==
+	             -1 &&
+	     errno == EINVAL);
+	MUST(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, NULL, 1) == -1 &&
+	     errno == EFAULT);
+	MUST(rdma_create_id(ch, &ud, NULL, RDMA_PS_UDP) == 0);
+	MUST(rdma_set_option(ud, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &two, 1) == -1 &&
+	     errno == EINVAL);
+	MUST(rdma_destroy_id(ud) == 0);
+}
+
+/** Whether rdma_notify() is taken, whatever the event; else it is EINVAL. */
+static bool
+notified(struct rdma_cm_id *id)
+{
+	int rc = rdma_notify(id, IBV_EVENT_COMM_EST);
+
+	MUST(rc == 0 || (rc == -1 && errno == EINVAL));
+	MUST(rdma_notify(id, IBV_EVENT_QP_FATAL) == rc);
+	return rc == 0;
+}
+
+/** As the kernel's rdma_notify() of a device that is not InfiniBand's: of an id that has a device,
+ * and listens or connects. */
+static void
+option_notify(struct rdma_event_channel *ch)
+{
+	struct sockaddr_in any = {.sin_family = AF_INET}, own;
+	struct ibv_qp_init_attr attr = plain();
+	struct rdma_cm_id *lsn;
+	struct end e = {.id = client_id()};
+
+	MUST(!notified(e.id));
+	MUST(rdma_create_qp(e.id, NULL, &attr) == 0);
+	own = *(struct sockaddr_in *)(void *)rdma_get_local_addr(e.id);
+	client_up(&e);
+	MUST(notified(e.id));
+	MUST(ask(&e, TELL_SUM, 0).value == 0);
+	own.sin_port = 0;
+	for (unsigned int i = 0; i < 2; i++) {
+		MUST(rdma_create_id(ch, &lsn, NULL, RDMA_PS_TCP) == 0 && !notified(lsn));
+		MUST(rdma_bind_addr(lsn, (struct sockaddr *)(i == 0 ? &own : &any)) == 0);
+		MUST(!notified(lsn) && rdma_listen(lsn, 1) == 0 && notified(lsn) == (i == 0));
+		MUST(rdma_destroy_id(lsn) == 0);
+	}
+	client_close(&e);
+}
+
 void
 case_options(void)
 {
+	struct rdma_event_channel *ch = rdma_create_event_channel();
 	struct ibv_qp_init_attr attr = plain();
 	struct end e = {.id = client_id()};
 	uint8_t tos = 0x68; /* DSCP AF31 */
@@ -203,12 +263,17 @@ case_options(void)
 	MUST(rdma_set_option(e.id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &on, sizeof(on)) == -1 &&
 	     errno == EINVAL);
 	MUST(rdma_set_option(e.id, RDMA_OPTION_ID, 99, &on, sizeof(on)) == -1 && errno == ENOSYS);
+	MUST(ch != NULL);
+	option_ack_timeout(ch, e.id);
 	MUST(rdma_create_qp(e.id, NULL, &attr) == 0);
 	client_up(&e);
 	MUST(ask(&e, TELL_SUM, 0).value == 0);
 	client_close(&e);
+	option_notify(ch);
 	option_reuse();
-	done("options of ids: type of service, ports that are shared until one listens");
+	rdma_destroy_event_channel(ch);
+	done("options of ids: type of service, timeout, ports that are shared until one listens; "
+	     "rdma_notify()");
 }
 
 /** Take the events of these ids until `n` of one kind have come; the others must be of no kind. */

@@ -4,6 +4,7 @@
 import hashlib
 import os
 import re
+import subprocess
 import sys
 
 sys.dont_write_bytecode = True
@@ -135,5 +136,127 @@ def ports(build):
             check(source[1] == "0" or f":{source[1]} >" in c.out, c)
 
 
+# A peer over the kernel's TCP. Words: what it answers to one connection each.
+PEER = """
+import socket, struct, sys
+reply = b"MPA ID Rep Frame" + struct.pack(">BBH", 0x40, 1, 0)
+answers = {"key": reply.replace(b"Rep", b"Req"), "revision": reply[:17] + bytes([9]) + reply[18:],
+           "rejects": reply[:16] + bytes([0x60]) + reply[17:]}
+with socket.create_server((sys.argv[1], 7471)) as a:
+    for what in sys.argv[2:]:
+        print("listens", flush=True)
+        c, _ = a.accept()
+        print("asked", c.recv(65536)[:16], flush=True)
+        if what == "resets":
+            c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        elif what != "closes":
+            c.sendall(answers.get(what, b""))
+            try:
+                c.recv(1)
+            except ConnectionResetError:
+                pass
+        c.close()
+"""
+# A peer that asks, and leaves when it has the reply: in order, then by a RST.
+LEAVER = """
+import socket, struct, sys
+for linger in None, struct.pack("ii", 1, 0):
+    c = socket.create_connection((sys.argv[1], 7471))
+    c.sendall(b"MPA ID Req Frame" + struct.pack(">BBHHH", 0x50, 2, 4, 0x8001, 0x4001))
+    got = b""
+    while len(got) < 24:
+        x = c.recv(64)
+        if not x:
+            break
+        got += x
+    print(got[:20], flush=True)
+    if linger:
+        c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+    c.close()
+    sys.stdin.readline()
+"""
+
+
+class Kernel:
+    """A network namespace with both ends of a veth: the kernel has one, with an address, and weft opens the other."""
+
+    def __init__(self, address):
+        if os.geteuid() != 0:
+            raise rig.Skip("needs root (network namespaces)")
+        rig.need("ethtool")
+        self.name = f"wk{os.getpid() % 1000000}"
+        rig.Spaces.ip("netns", "add", self.name)
+        rig.Spaces.ip("-n", self.name, "link", "add", "w0", "type", "veth", "peer", "name", "k0")
+        rig.Spaces.ip("-n", self.name, "addr", "add", address + "/24", "dev", "k0")
+        for link in "w0", "k0":
+            rig.Spaces.ip("-n", self.name, "link", "set", link, "up")
+            subprocess.run([*self.wrap(""), "ethtool", "-K", link, "tx", "off", "tso", "off", "gso", "off", "gro", "off"],
+                           check=True, capture_output=True)
+
+    def wrap(self, _role):
+        """What a command begins with to run there."""
+        return ["ip", "netns", "exec", self.name]
+
+    def end(self):
+        """Remove it."""
+        subprocess.run(["ip", "netns", "del", self.name], check=False, capture_output=True)
+
+
+class Beside(rig.Rig):
+    """One end over weft, and the kernel's TCP at the other, with this address."""
+
+    def __init__(self, build, kernel):
+        super().__init__(build)
+        self.spaces = Kernel(kernel)
+
+    def port(self, role, k=None, weft=None):
+        return ["--dev", "net_af_packet0,iface=w0", "--address", self.address[role]]
+
+    def peer(self, source, *words):
+        """Start a program of Python at the kernel's end."""
+        e = rig.End([*self.spaces.wrap(""), sys.executable, "-c", source, *words], stdin=subprocess.PIPE)
+        self.ends.append(e)
+        return e
+
+
+def refused(build):
+    """Replies that make no connection: wrong ones are CONNECT_ERROR, and so is a queue pair that is destroyed; the others REJECTED"""
+    program = os.path.join(os.path.abspath(build), "test/interop/verbs/verbs_ends")
+    rig.need(program)
+    with Beside(build, SERVER) as r:
+        cases = {"key": "CONNECT_ERROR", "revision": "CONNECT_ERROR", "rejects": "REJECTED", "closes": "REJECTED", "resets": "REJECTED",
+                 "silent": "CONNECT_ERROR"}
+        s = r.peer(PEER, SERVER, *cases)
+        for n, (what, event) in enumerate(cases.items(), 1):
+            rig.until(lambda n=n: s.out.count("listens") == n, s)
+            mode = ["leaver", SERVER, "7471"] if what == "silent" else ["client", SERVER, "7471", "-", "0"]
+            c = r.client([program, *mode], stdin=subprocess.PIPE)
+            rig.until(lambda n=n: s.out.count("MPA ID Req Frame") == n, s)
+            if what == "silent":
+                c.p.stdin.write("\n")
+                c.p.stdin.flush()
+            check(c.wait(30) == 1 and re.fullmatch(rf"RDMA_CM_EVENT_{event}, status -[1-9][0-9]*\n", c.err), what, c, s)
+
+
+def leaves(build):
+    """A peer that leaves between the reply and its first message: ESTABLISHED and DISCONNECTED, as by a device of the kernel"""
+    program = os.path.join(os.path.abspath(build), "test/interop/verbs/verbs_ends")
+    rig.need(program)
+    with Beside(build, CLIENT) as r:
+        c = None
+        for n in 1, 2:
+            s = r.start("server", [program, "server", "7471"], env={"WEFT_TEST_EVENTS": r.path(f"events{n}"), "LD_PRELOAD": r.hold})
+            rig.until(lambda n=n: os.path.exists(r.path(f"events{n}")), s)
+            if c is None:
+                c = r.peer(LEAVER, SERVER)
+            else:
+                c.p.stdin.write("\n")
+                c.p.stdin.flush()
+            check(s.wait(30) == 0 and c.out.count("MPA ID Rep Frame") == n, s, c)
+            with open(r.path(f"events{n}"), encoding="ascii") as f:
+                got = f.read().replace("RDMA_CM_EVENT_", "").split()
+            check(got == ["listens", "CONNECT_REQUEST", "ESTABLISHED", "DISCONNECTED"], got, s)
+
+
 if __name__ == "__main__":
-    rig.main([many, migrate, bound, synchronous, own_qp, times, streams, copy, datagrams, ends, ports])
+    rig.main([many, migrate, bound, synchronous, own_qp, times, streams, copy, datagrams, ends, ports, refused, leaves])
