@@ -277,17 +277,20 @@ class Tap:
     def __init__(self):
         self.n, self.failed = 0, 0
 
-    def case(self, name, fn, said=lambda: "", width=200, todo=""):
-        """Run a case and print its result; whether it passed. said: what to show if it fails. todo: why a failure is
-        expected today."""
-        self.n += 1
+    def case(self, name, fn, said=lambda: "", width=200, todo="", skips=()):
+        """Run a case and print its result; whether it did not fail. said: what to show if it fails. todo: why a failure is
+        expected today. skips: an exception by which the case says why it cannot run here."""
         t0, text = time.monotonic(), ""
         try:
             fn()
+        except skips as e:
+            self.skip(name, e)
+            return True
         except Exception as e:
             text = (str(e) if isinstance(e, Fail) else traceback.format_exc()) + "\n"
             with contextlib.suppress(Fail):
                 text += said()
+        self.n += 1
         if text and not todo:
             self.failed += 1
         note = f"# TODO {todo}" if todo else f"# {time.monotonic() - t0:.1f} s"
