@@ -6,6 +6,7 @@ The guest is that of test/interop/siw (kept in BUILD/siw-guest, or where WEFT_SI
 """
 import base64
 import contextlib
+import glob
 import hashlib
 import os
 import random
@@ -20,7 +21,7 @@ INTEROP = os.path.dirname(HERE)
 sys.path[:0] = [HERE, INTEROP, os.path.join(INTEROP, "siw")]
 
 import rig  # noqa: E402
-from kernel_net import K4, W4, World  # noqa: E402
+from kernel_net import K4, K6, W4, W6, World  # noqa: E402
 from siw_guest import Guest, build as build_guest  # noqa: E402
 from guest import Tap, end_by_signals, missing, pack  # noqa: E402
 from rig import check  # noqa: E402
@@ -30,6 +31,9 @@ from test_rping import ping_text  # noqa: E402
 PERFTEST = [f"ib_{verb}_{kind}" for verb in ("write", "read", "send") for kind in ("bw", "lat")]
 PROGRAMS = ["rping", "ucmatose", "rdma_server", "rdma_client", "rdma_xserver", "rdma_xclient", "cmtime", "rstream", "riostream", "rcopy",
             "fio", *PERFTEST]
+# What is preloaded in the guest, so that lines come as soon as they are complete.
+PRELOADS = ["/usr/libexec/coreutils/libstdbuf.so"]
+LINES = {"LD_PRELOAD": "/weft/libstdbuf.so", "_STDBUF_O": "L"}
 # Options of perftest that change what is on the wire, or in which order. The guest is the client.
 SIW_OPTIONS = {"ib_write_bw": ["-b", "-q 8"], "ib_read_bw": ["-b", "-q 8"], "ib_send_bw": ["-b", "-q 8", "-e", "--use-srq"],
                "ib_send_lat": ["-e"]}
@@ -42,7 +46,7 @@ class Ends:
 
     def __init__(self, world, build, cache, logs):
         self.build, self.world, self.space = build, world, world.space("verbs")
-        programs = [shutil.which(p) for p in PROGRAMS if shutil.which(p)]
+        programs = [shutil.which(p) for p in PROGRAMS if shutil.which(p)] + [f for p in PRELOADS for f in glob.glob(p)]
         rpma = os.path.join(os.path.abspath(build), "test/interop/verbs/verbs_rpma")
         if os.path.exists(rpma):
             programs.append(rpma)
@@ -58,16 +62,42 @@ class Ends:
             argv = [os.path.join(os.path.abspath(self.build), "test/interop/verbs/verbs_rpma"), *argv[1:]]
         conf = os.path.join(self.world.tmp, "weft.ini")
         with open(conf, "w", encoding="utf-8") as f:
-            f.write(f"[weft]\ntelemetry = yes\n[port p0]\naddress = {W4}/24\n"
+            f.write(f"[weft]\ntelemetry = yes\n[port p0]\naddress = {W4}/24\naddress6 = {W6}/64\n"
                     f"dev = net_af_packet0,iface={self.guest.dev},blocksz=16384,framesz=2048,framecnt=2048\n")
         e = rig.End(["ip", "netns", "exec", self.space, self.run, "--config", conf, *argv], env)
         self.ends.append(e)
         return e
 
-    def in_guest(self, argv):
+    def need(self, *programs):
+        """Skip unless the guest has these programs and libraries."""
+        for p in programs:
+            if p not in self.there:
+                raise rig.Skip(f"{rig.PACKAGES.get(p, p)} is not installed")
+
+    def in_guest(self, argv, env=None):
         """The command of a program in the guest."""
         check(os.path.basename(argv[0]) in self.there, f"{argv[0]} is not in the guest")
-        return "LD_LIBRARY_PATH=/weft /weft/" + shlex.join(argv)
+        return "".join(f"{k}={v} " for k, v in (env or {}).items()) + "LD_LIBRARY_PATH=/weft /weft/" + shlex.join(argv)
+
+    @contextlib.contextmanager
+    def server_first(self):
+        """Meanwhile siw asks for the peer-to-peer model, so that a server may send first."""
+        self.guest.parameters(peer_to_peer="Y")
+        try:
+            yield
+        finally:
+            self.guest.parameters()
+
+    @contextlib.contextmanager
+    def guest_server(self, argv, port=PORT, env=None):
+        """A server in the guest that does not end by itself. Yields a list, which has its output afterwards."""
+        said = []
+        self.guest.server("env " + self.in_guest(argv, env), port)
+        try:
+            yield said
+        finally:
+            said.append(self.guest.server_output(0))
+            self.said += said[0]
 
     def guest_serves(self, server, client, port=PORT, rc=0, timeout=60):
         """The server is in the guest. Returns (output of the server, end of the client)."""
@@ -128,6 +158,32 @@ def rping(e):
                     check(re.findall(r"ping data: (.*)$", text, re.M) == [ping_text(k, 64) for k in range(n)], text)
 
 
+def persistent(e):
+    """rping -P both ways: one server, two clients one after the other; the data of each ping at both ends"""
+    e.need("libstdbuf.so")
+    server, client = ["rping", "-s", "-P", "-v", "-p", str(PORT), "-a"], ["rping", "-c", "-v", "-C", "2", "-p", str(PORT), "-a"]
+    want = [ping_text(n, 64) for n in range(2)]
+
+    def same(text, times):
+        return re.findall(r"ping data: (.*)$", text, re.M) == want * times
+
+    with e.guest_server([*server, K4], env=LINES) as said:
+        for _ in range(2):
+            c = e.here([*client, K4])
+            rc = c.wait(60)
+            e.said += c.told()
+            check(rc == 0 and same(c.out, 1), f"the client's exit status is {rc}, or data differ")
+        check(e.guest.run("kill -0 $(cat server.pid)")[0] == 0, "the persistent server ended")
+    check(same(said[0], 2), said[0])
+    s = e.here(["stdbuf", "-oL", *server, W4])
+    rig.until(lambda: rig.listens(s, PORT), s)
+    for _ in range(2):
+        rc, out = e.guest.run(e.in_guest([*client, W4]), 60)
+        e.said += out
+        check(rc == 0 and same(out, 1), f"the client's exit status is {rc}, or data differ")
+    rig.until(lambda: same(s.out, 2), s)
+
+
 def synchronous(e):
     """rdma_client and rdma_server, rdma_xclient and rdma_xserver, both ways"""
     for prefix, extra in (("rdma_", []), ("rdma_x", ["-c", "r"])):
@@ -137,14 +193,56 @@ def synchronous(e):
 
 def many(e):
     """ucmatose both ways, with the peer-to-peer model at siw's end: the server sends first"""
-    e.guest.parameters(peer_to_peer="Y")
-    try:
-        for s, c in both(e, ["ucmatose", "-p", str(PORT), "-S", "1000", "-C", "10", "-c", "4"],
-                         ["ucmatose", "-p", str(PORT), "-S", "1000", "-C", "10", "-c", "4", "-s", "{}"]):
+    cmatose(e, ["-S", "1000", "-C", "10", "-c", "4"])
+
+
+def migrate(e):
+    """ucmatose -m both ways: ids move to another channel"""
+    cmatose(e, ["-m", "-C", "5", "-c", "2"])
+
+
+def cmatose(e, options):
+    """ucmatose both ways with these options."""
+    with e.server_first():
+        for s, c in both(e, ["ucmatose", "-p", str(PORT), *options], ["ucmatose", "-p", str(PORT), *options, "-s", "{}"]):
             for text in s, c:
-                check("data transfers complete" in text and "return status 0" in text, text)
-    finally:
-        e.guest.parameters()
+                ended_well(text)
+
+
+def ended_well(text):
+    """What ucmatose says when every message has come and every connection has ended in order."""
+    check("data transfers complete" in text and "return status 0" in text and "error" not in text, text)
+
+
+def bound(e):
+    """ucmatose -b both ways: both ends are bound to their addresses, of either family; the server's other address is refused"""
+    with e.server_first():
+        for kernel, weft, kernel_wrong, weft_wrong in (K4, W4, K6, W6), (K6, W6, K4, W4):
+            argv = ["ucmatose", "-p", str(PORT), "-c", "2"]
+            e.guest.server("env " + e.in_guest([*argv, "-b", kernel]), PORT)
+            wrong = e.here([*argv, "-s", kernel_wrong])
+            rc = wrong.wait(60)
+            c = e.here([*argv, "-b", weft, "-s", kernel])
+            e.said += wrong.told()
+            try:
+                rc = rc and c.wait(60)
+            finally:
+                out = e.guest.server_output()
+                e.said += out + c.told()
+            check(rc == 0 and "RDMA_CM_EVENT_REJECTED" in wrong.out + wrong.err, "the wrong address is not refused")
+            ended_well(out)
+            ended_well(c.out + c.err)
+            e.after()
+            s = e.here([*argv, "-b", weft])
+            rig.until(lambda s=s: rig.listens(s, PORT), s)
+            rc, wrong = e.guest.run(e.in_guest([*argv, "-s", weft_wrong]), 60)
+            check(rc != 0 and "failure connecting: Connection refused" in wrong, "the wrong address is not refused: " + wrong)
+            rc, out = e.guest.run(e.in_guest([*argv, "-b", kernel, "-s", weft]), 60)
+            e.said += wrong + out + s.told()
+            check(rc == 0 and s.wait(20) == 0, "an exit status")
+            ended_well(out)
+            ended_well(s.out + s.err)
+            e.after()
 
 
 def times(e):
@@ -267,15 +365,11 @@ def perftest(program):
     def run(e):
         if program not in e.there:
             raise rig.Skip("perftest is not installed")
-        # A server that writes first needs the peer-to-peer model, which siw's end asks for by its parameter.
-        e.guest.parameters(peer_to_peer="Y")
-        try:
+        with e.server_first():
             for guest_serves in True, False:
                 perftest_one(e, program, "plain", guest_serves)
             for option in SIW_OPTIONS.get(program, ()):
                 perftest_one(e, program, option, False)
-        finally:
-            e.guest.parameters()
     run.__name__ = program
     options = "".join(f"; {o}" for o in SIW_OPTIONS.get(program, ()))
     run.__doc__ = f"{program} -R both ways{options}: figures, and memory at both ends"
@@ -284,7 +378,8 @@ def perftest(program):
 
 def main():
     """The guest, then all cases."""
-    cases = [rping, synchronous, many, times, streams, copy, fio, rpma, *map(perftest, PERFTEST)]
+    cases = [rping, persistent, synchronous, many, migrate, bound, times, streams, copy, fio, rpma,
+             *map(perftest, PERFTEST)]
     only = sys.argv[2:]
     why = missing(("qemu-system-x86_64", "qemu-system-x86"), ("ip", "iproute2"), ("rcopy", "rdmacm-utils"))
     if not os.path.exists(os.path.join(sys.argv[1], "apps/verbs/weft-run")):
