@@ -290,6 +290,17 @@ def fio(e):
             check(re.search(r"issued rwts: total=\d*,64,0,0 short=0,0,0,0 dropped=0,0,0,0", c) and "io=1024KiB" in c, c)
 
 
+def fio_send(e):
+    """fio verb=send both ways, with as many receives as Sends: the server checks 64 blocks by their checksums"""
+    # The client must not Send the blocks again to verify them; the server posts as many receives as its depth says.
+    common = ["--port=" + str(PORT), "--bs=16k", "--size=1m", "--verify=crc32c", "--verify_state_save=0"]
+    for s, c in both(e, ["fio", "--name=s", "--ioengine=rdma", "--rw=read", "--iodepth=64", *common],
+                     ["fio", "--name=c", "--ioengine=rdma", "--hostname={}", "--verb=send", "--rw=write", "--iodepth=16", *common,
+                      "--do_verify=0"]):
+        check(re.search(r"issued rwts: total=\d*,64,0,0 short=0,0,0,0 dropped=0,0,0,0", c) and "io=1024KiB" in c, c)
+        check(re.search(r"issued rwts: total=64,\d*,0,0 short=0,0,0,0 dropped=0,0,0,0", s) and "verify" not in s, s)
+
+
 def rpma(e):
     """Our program of librpma both ways: sums of both memories"""
     if "verbs_rpma" not in e.there:
@@ -378,7 +389,7 @@ def perftest(program):
 
 def main():
     """The guest, then all cases."""
-    cases = [rping, persistent, synchronous, many, migrate, bound, times, streams, copy, fio, rpma,
+    cases = [rping, persistent, synchronous, many, migrate, bound, times, streams, copy, fio, fio_send, rpma,
              *map(perftest, PERFTEST)]
     only = sys.argv[2:]
     why = missing(("qemu-system-x86_64", "qemu-system-x86"), ("ip", "iproute2"), ("rcopy", "rdmacm-utils"))
