@@ -3,7 +3,7 @@
  * @file Calls of sockets programs that librdmacm's librspreload does not know: it takes over a
  * socket() of the plain type SOCK_STREAM only, accept() but not accept4(), and fcntl() but neither
  * fcntl64() nor ioctl(FIONBIO). Here they become the calls that it knows. Without librspreload all
- * are libc's.
+ * are libc's, and so are the sockets of DPDK's drivers with it.
  */
 
 /* Else fcntl64() would be meant where this file says fcntl(). */
@@ -89,13 +89,37 @@ sockets_flags(int fd, int flags)
 	return -1;
 }
 
+/**
+ * Whether the code at pc is DPDK's or this library's. Drivers use sockets of the kernel to ask for
+ * an interface's flags: net_af_packet when it starts, mlx5 at any time and on any thread. As an
+ * rsocket it is of no use, and its close() needs the device that is being opened.
+ */
+static bool
+sockets_is_driver(const void *pc)
+{
+	Dl_info theirs, ours;
+	const char *name;
+
+	if (dladdr(pc, &theirs) == 0 || theirs.dli_fname == NULL)
+		return false;
+	if (dladdr(&next, &ours) != 0 && ours.dli_fbase == theirs.dli_fbase)
+		return true;
+	name = strrchr(theirs.dli_fname, '/');
+	name = name == NULL ? theirs.dli_fname : name + 1;
+	return strncmp(name, "librte_", strlen("librte_")) == 0;
+}
+
 WV_API int
 socket(int domain, int type, int protocol)
 {
 	const int flags = type & (SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 	sockets_init();
-	if (!next.rspreload || flags == 0 || (domain != AF_INET && domain != AF_INET6))
+	if (!next.rspreload || (domain != AF_INET && domain != AF_INET6))
+		return next.socket(domain, type, protocol);
+	if (sockets_is_driver(__builtin_return_address(0)))
+		return (int)syscall(SYS_socket, domain, type, protocol);
+	if (flags == 0)
 		return next.socket(domain, type, protocol);
 	return sockets_flags(next.socket(domain, type & ~flags, protocol), flags);
 }

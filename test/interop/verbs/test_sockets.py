@@ -83,6 +83,16 @@ def flags(build):
     stream(build, 1, 60)
 
 
+def driver(build):
+    """The sockets of DPDK's drivers stay the kernel's: net_af_packet asks for its interface's flags by one while it starts"""
+    env = preload()
+    with rig.Rig(build, spaces=True) as r:
+        s = rig.End([*r.spaces.wrap("server"), r.run, "--dev", "net_af_packet0,iface=v0", "--address", SERVER + "/24",
+                     sys.executable, "-c", FLAGS], env=dict(r.env, **env))
+        r.ends.append(s)
+        check(s.wait(20) == 0 and s.out == "would block\n", s)
+
+
 def web(build):
     """A web server of Python over rsockets: two files by curl, compared"""
     rig.need("curl")
@@ -137,4 +147,4 @@ def iperf_pair(build, mib, *options):
 
 
 if __name__ == "__main__":
-    rig.main([flags, web, iperf, duplex, gibibyte])
+    rig.main([flags, driver, web, iperf, duplex, gibibyte])
