@@ -9,6 +9,7 @@
 #include "target.h"
 #include "target_apply.h"
 #include "target_file.h"
+#include "target_nvmf.h"
 #include "target_runtime_check.h"
 #include "target_state.h"
 #include "target_volume.h"
@@ -73,6 +74,29 @@ undo_opening(struct target *t, struct apply_change *c, char *err, size_t err_siz
 	int rc = target_export_shut(t, c->ex);
 
 	return rc == 0 ? target_export_reopen(t, c->ex, &c->was, err, err_size) : rc;
+}
+
+/** Reservations of volumes go with the exports that are deleted. An export that is made of the same
+ * medium would inherit them, so they stay then. */
+static int
+do_doom(struct target *t, const struct apply_plan *p, struct apply_change *c, char *err,
+        size_t err_size)
+{
+	if (c->kind != APPLY_DELETE || c->ex == NULL)
+		return 0;
+	for (uint32_t i = 0; i < p->n; i++)
+		if (p->changes[i].kind == APPLY_CREATE &&
+		    runtime_same_medium(&p->changes[i].now, &c->was))
+			return 0;
+	return target_nvmf_resv_doom(t, c->ex, c->doomed, err, err_size);
+}
+
+/** The plan was carried out, or taken back. */
+static void
+doom_end(struct target *t, const struct apply_plan *p, bool done)
+{
+	for (uint32_t i = 0; i < p->n; i++)
+		target_nvmf_resv_end(t, p->changes[i].doomed, p->changes[i].was.name, done);
 }
 
 /** Take a change back, as far as it went. What cannot be opened again is offline. */
@@ -149,6 +173,8 @@ apply_do(struct target *t, struct apply_plan *p, char *err, size_t err_size)
 
 	for (uint32_t i = 0; rc == 0 && i < p->n; i++)
 		rc = do_shut(t, &p->changes[i], err, err_size);
+	for (uint32_t i = 0; rc == 0 && i < p->n; i++)
+		rc = do_doom(t, p, &p->changes[i], err, err_size);
 	if (rc == 0) {
 		rc = state_replace(t->state, p->want.exports, p->want.nexports, err, err_size);
 		written = rc == 0;
@@ -161,8 +187,10 @@ apply_do(struct target *t, struct apply_plan *p, char *err, size_t err_size)
 			(void)state_undo(t->state, ui_msg);
 		for (uint32_t i = p->n; i > 0; i--)
 			undo_change(t, &p->changes[i - 1]);
+		doom_end(t, p, false);
 		return rc;
 	}
+	doom_end(t, p, true);
 	for (uint32_t i = 0; i < p->n; i++)
 		if (p->changes[i].kind == APPLY_DELETE) {
 			(void)state_hold(t->state, p->changes[i].was.name, false, unused,

@@ -38,6 +38,7 @@ struct apply_change {
 	struct target_export *ex; /**< NULL: none has it yet, or the target does not serve it */
 	bool held;                /**< of a deletion: it was kept out of service */
 	bool shut, done;
+	uint8_t doomed[16]; /**< of a deletion: the volume whose reservations go; zeros: none */
 };
 
 struct apply_plan {

@@ -99,6 +99,9 @@ struct target_export {
 	/** enum weft_nvmf_others: what a reservation of NVMe hosts leaves to clients; relaxed, as
 	 * `rights` (target_nvmf_resv.c). */
 	atomic_uint others;
+	/** UUID of the volume that it had last, if it can be written: no snapshot of another one.
+	 * Zeros: none. The program's thread. */
+	uint8_t volume_uuid[16];
 	atomic_uint grants; /**< number of grants */
 	/** to examine the file only; -1: the medium is not a file that can be removed */
 	int file_fd;

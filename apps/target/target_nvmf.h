@@ -233,4 +233,14 @@ int target_tel_nvmf(void *user, const char *params, struct weft_tel *tel);
 int target_tel_nvmf_ctrl(void *user, const char *params, struct weft_tel *tel);
 int target_tel_nvmf_ns(void *user, const char *params, struct weft_tel *tel);
 
+/* ---- target_nvmf_resv.c: an export is deleted, the program's thread ---- */
+
+/** Its end is about to be written down: note that the reservations of its volume go with it.
+ * target_nvmf_resv_end() follows, with uuid. -errno with one line in err. */
+int target_nvmf_resv_doom(struct target *t, const struct target_export *ex, uint8_t uuid[16],
+                          char *err, size_t err_size);
+/** It is deleted, and so are they, unless another export has the volume by now; or, with deleted
+ * false, it is not, and they stay. */
+void target_nvmf_resv_end(struct target *t, const uint8_t uuid[16], const char *name, bool deleted);
+
 #endif /* WEFT_APPS_TARGET_NVMF_H */

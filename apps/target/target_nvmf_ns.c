@@ -209,6 +209,9 @@ target_nvmf_enter(struct target *t, struct target_export *ex)
 {
 	struct target_nvmf *n = t->nvmf;
 
+	if (!ex->volume->read_only)
+		memcpy(ex->volume_uuid, weft_vol_info(ex->volume->vol)->super.uuid,
+		       sizeof(ex->volume_uuid));
 	if (n == NULL)
 		return;
 	EACH_SUBSYS(n, sub)

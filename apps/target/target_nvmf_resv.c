@@ -327,3 +327,65 @@ target_nvmf_resv_add(struct target_nvmf *n, struct weft_nvmf_subsys *s,
 	free(kept);
 	return rc;
 }
+
+/* ---- An export is deleted ---- */
+
+/** Whether an export other than `but` has the volume. */
+static bool
+resv_is_shared(struct target *t, const uint8_t uuid[16], const struct target_export *but)
+{
+	for (uint32_t i = 0; i < target_nexports(t); i++) {
+		const struct target_export *ex = &t->exports[i];
+
+		if (ex != but && !target_export_gone(ex) &&
+		    memcmp(ex->volume_uuid, uuid, sizeof(ex->volume_uuid)) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool
+resv_is_volume(const uint8_t uuid[16])
+{
+	static const uint8_t none[16];
+
+	return memcmp(uuid, none, sizeof(none)) != 0;
+}
+
+int
+target_nvmf_resv_doom(struct target *t, const struct target_export *ex, uint8_t uuid[16], char *err,
+                      size_t err_size)
+{
+	int rc;
+
+	memset(uuid, 0, sizeof(ex->volume_uuid));
+	if (!resv_is_volume(ex->volume_uuid) || resv_is_shared(t, ex->volume_uuid, ex))
+		return 0;
+	rc = state_resv_doom(t->state, ex->volume_uuid, ex->conf->name);
+	if (rc == 0)
+		memcpy(uuid, ex->volume_uuid, sizeof(ex->volume_uuid));
+	else
+		snprintf(err, err_size,
+		         "export %s: the reservations of its volume cannot be given up: %s",
+		         ex->conf->name, strerror(-rc));
+	return rc;
+}
+
+void
+target_nvmf_resv_end(struct target *t, const uint8_t uuid[16], const char *name, bool deleted)
+{
+	int rc = 0;
+
+	if (!resv_is_volume(uuid))
+		return;
+	if (deleted && t->nvmf != NULL)
+		rc = weft_nvmf_resv_forget(t->nvmf->nvmf, uuid);
+	if (rc != 0 || !deleted || resv_is_shared(t, uuid, NULL))
+		rc = state_resv_spare(t->state, uuid);
+	else
+		rc = state_resv_bury(t->state, uuid);
+	if (rc != 0)
+		ui_msg(UI_WARNING "export %s: the reservations that were kept of its volume are "
+		                  "in doubt: %s",
+		       name, strerror(-rc));
+}

@@ -442,6 +442,7 @@ offline_wipe(struct target *t, struct target_export *ex)
 	atomic_store_explicit(&ex->access_refused, 0, memory_order_relaxed);
 	atomic_store_explicit(&ex->conns_refused, 0, memory_order_relaxed);
 	memset(&ex->slot, 0, sizeof(ex->slot));
+	memset(ex->volume_uuid, 0, sizeof(ex->volume_uuid));
 	ex->revocations = ex->reduced = ex->revoked = ex->told = 0;
 	memset(&ex->mismatches, 0, sizeof(ex->mismatches));
 	memset(&ex->failures, 0, sizeof(ex->failures));

@@ -124,6 +124,7 @@ target_runtime_delete(struct target *t, const char *name, char *err, size_t err_
 	char unused[CONF_ERR_MAX + CONF_PATH_MAX];
 	struct conf_export was;
 	struct target_export *ex;
+	uint8_t uuid[16];
 	bool served;
 	int rc = runtime_find(t, name, &ex, err, err_size);
 
@@ -135,13 +136,19 @@ target_runtime_delete(struct target *t, const char *name, char *err, size_t err_
 		return RUNTIME_FAIL(
 		        -EBUSY, "export %s: what was under way has not ended yet; say delete again",
 		        name);
-	rc = state_remove(t->state, name, err, err_size);
+	rc = target_nvmf_resv_doom(t, ex, uuid, err, err_size);
+	if (rc == 0) {
+		rc = state_remove(t->state, name, err, err_size);
+		if (rc != 0)
+			target_nvmf_resv_end(t, uuid, name, false);
+	}
 	if (rc != 0) {
 		if (served)
 			(void)target_export_reopen(t, ex, &was, unused, sizeof(unused));
 		return rc;
 	}
 	target_export_remove(t, ex);
+	target_nvmf_resv_end(t, uuid, name, true);
 	(void)state_hold(t->state, name, false, unused, sizeof(unused));
 	ui_msg("export %s: deleted; %s stays", name, target_place(&was));
 	return 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file The files of the state directory. */
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -17,6 +18,8 @@
 #define STATE_FILE_MAX (16u << 20)
 #define STATE_PATH_MAX (CONF_PATH_MAX + 64)
 #define STATE_RESV     "reservations"
+#define STATE_GONE     ".gone" /**< behind the name of a volume: its export is being deleted */
+#define RESV_NAME      32U     /**< length of that name */
 
 static const char state_head[] =
         "; Exports that were made by weft-ctl. weft-target writes this file; do not edit it while\n"
@@ -230,6 +233,83 @@ state_lock(struct state *s, char *err, size_t err_size)
 	return -errno;
 }
 
+/* ---- Reservations of deleted exports ---- */
+
+/** The directory of reservations, as a state of its own, and the names of a volume's file there. */
+static void
+resv_names(const struct state *s, const uint8_t uuid[16], struct state *sub, char name[40],
+           char old[40])
+{
+	memset(sub, 0, sizeof(*sub));
+	snprintf(sub->dir, sizeof(sub->dir), "%.*s/" STATE_RESV,
+	         (int)(sizeof(sub->dir) - sizeof(STATE_RESV) - 1), s->dir);
+	for (unsigned int i = 0; i < 16; i++)
+		snprintf(name + 2 * (size_t)i, 40 - 2 * (size_t)i, "%02x", uuid[i]);
+	snprintf(old, 40, "%.32s.old", name);
+}
+
+/** Remove a file of the directory; one that is not there is removed. */
+static int
+resv_unlink(const struct state *sub, const char *name, const char *more)
+{
+	char path[STATE_PATH_MAX], whole[64];
+
+	snprintf(whole, sizeof(whole), "%.40s%s", name, more);
+	return unlink(state_path(sub, whole, path)) == 0 || errno == ENOENT ? 0 : -errno;
+}
+
+/** Remove the note of volume `name`, and with `too` what it is about before. */
+static int
+resv_note_ends(const struct state *sub, const char *name, bool too)
+{
+	int rc = 0;
+
+	if (too) {
+		rc = resv_unlink(sub, name, ".old");
+		rc = rc == 0 ? resv_unlink(sub, name, ".new") : rc;
+		rc = rc == 0 ? resv_unlink(sub, name, "") : rc;
+		/* A note that goes first would leave what it is about. */
+		rc = rc == 0 ? state_sync(sub) : rc;
+	}
+	rc = rc == 0 ? resv_unlink(sub, name, STATE_GONE) : rc;
+	return rc == 0 ? state_sync(sub) : rc;
+}
+
+/** What a delete has left that a crash has ended: see state_resv_doom(). */
+static int
+resv_settle(const struct state *s)
+{
+	static const uint8_t none[16];
+	char name[40], old[40], *text = NULL;
+	struct dirent *e;
+	struct state sub;
+	size_t len;
+	DIR *d;
+	int rc = 0;
+
+	resv_names(s, none, &sub, name, old);
+	d = opendir(sub.dir);
+	if (d == NULL)
+		return errno == ENOENT ? 0 : -errno;
+	while (rc == 0 && (e = readdir(d)) != NULL) {
+		bool there = false;
+
+		if (strlen(e->d_name) != RESV_NAME + sizeof(STATE_GONE) - 1 ||
+		    strcmp(e->d_name + RESV_NAME, STATE_GONE) != 0)
+			continue;
+		rc = state_read(&sub, e->d_name, &text, &len);
+		for (uint32_t i = 0; rc == 0 && i < s->nexports; i++)
+			there = there || strcmp(s->exports[i].name, text) == 0;
+		snprintf(name, sizeof(name), "%.*s", (int)RESV_NAME, e->d_name);
+		if (rc == 0)
+			rc = resv_note_ends(&sub, name, !there);
+		free(text);
+		text = NULL;
+	}
+	closedir(d);
+	return rc;
+}
+
 int
 state_open(const char *dir, bool lock, struct state **out, char *err, size_t err_size)
 {
@@ -256,6 +336,11 @@ state_open(const char *dir, bool lock, struct state **out, char *err, size_t err
 		rc = read_exports(s, err, err_size);
 	if (rc == 0)
 		rc = read_held(s, err, err_size);
+	if (rc == 0 && lock && (rc = resv_settle(s)) != 0)
+		snprintf(err, err_size,
+		         "[target] state: %s/" STATE_RESV ": what a delete has left cannot be "
+		         "removed: %s",
+		         s->dir, strerror(-rc));
 	if (rc != 0) {
 		state_close(s);
 		return rc;
@@ -670,19 +755,6 @@ state_hold(struct state *s, const char *name, bool held, char *err, size_t err_s
 
 /* ---- Reservations ---- */
 
-/** The directory of reservations, as a state of its own, and the names of a volume's file there. */
-static void
-resv_names(const struct state *s, const uint8_t uuid[16], struct state *sub, char name[40],
-           char old[40])
-{
-	memset(sub, 0, sizeof(*sub));
-	snprintf(sub->dir, sizeof(sub->dir), "%.*s/" STATE_RESV,
-	         (int)(sizeof(sub->dir) - sizeof(STATE_RESV) - 1), s->dir);
-	for (unsigned int i = 0; i < 16; i++)
-		snprintf(name + 2 * (size_t)i, 40 - 2 * (size_t)i, "%02x", uuid[i]);
-	snprintf(old, 40, "%.32s.old", name);
-}
-
 int
 state_resv_room(const struct state *s)
 {
@@ -691,6 +763,46 @@ state_resv_room(const struct state *s)
 	if (mkdir(state_path(s, STATE_RESV, path), 0700) != 0)
 		return errno == EEXIST ? 0 : -errno;
 	return state_sync(s);
+}
+
+int
+state_resv_doom(const struct state *s, const uint8_t uuid[16], const char *name)
+{
+	char file[40], old[40], path[STATE_PATH_MAX], note[48], older[64];
+	struct state sub;
+	bool same;
+
+	resv_names(s, uuid, &sub, file, old);
+	if (access(state_path(&sub, file, path), F_OK) != 0)
+		return errno == ENOENT ? 0 : -errno;
+	snprintf(note, sizeof(note), "%s" STATE_GONE, file);
+	snprintf(older, sizeof(older), "%s.old", note);
+	return state_write(&sub, note, older, name, strlen(name), &same);
+}
+
+static int
+resv_end(const struct state *s, const uint8_t uuid[16], bool too)
+{
+	char name[40], old[40], path[STATE_PATH_MAX], note[48];
+	struct state sub;
+
+	resv_names(s, uuid, &sub, name, old);
+	snprintf(note, sizeof(note), "%s" STATE_GONE, name);
+	if (access(state_path(&sub, note, path), F_OK) != 0)
+		return errno == ENOENT ? 0 : -errno;
+	return resv_note_ends(&sub, name, too);
+}
+
+int
+state_resv_spare(const struct state *s, const uint8_t uuid[16])
+{
+	return resv_end(s, uuid, false);
+}
+
+int
+state_resv_bury(const struct state *s, const uint8_t uuid[16])
+{
+	return resv_end(s, uuid, true);
 }
 
 const char *

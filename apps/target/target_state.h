@@ -7,10 +7,10 @@
  *
  * `exports.ini` has the exports that were made at run time, as sections of a configuration; `held`
  * the names of those that are kept out of service; `reservations` a file for each volume that NVMe
- * hosts have reserved. A file is replaced as a whole: a new file is
- * written and made durable, takes the name, and the directory is made durable. So after a crash
- * there is the old file or the new one. A file of before stays as `.old`. `lock` is locked while a
- * target uses the directory.
+ * hosts have reserved, and while an export is being deleted, one with its name beside it. A file is
+ * replaced as a whole: a new file is written and made durable, takes the name, and the directory is
+ * made durable. So after a crash there is the old file or the new one. A file of before stays as
+ * `.old`. `lock` is locked while a target uses the directory.
  *
  * The program's thread, unless a function says otherwise.
  */
@@ -82,6 +82,18 @@ int state_resv_room(const struct state *s);
 /** Replace what is kept of a volume, durably. Any thread, one at a time for each volume. -errno: it
  * is as before, as far as that can be told. */
 int state_resv_keep(const struct state *s, const uint8_t uuid[16], const void *data, size_t bytes);
+/**
+ * The export `name`, whose volume it is, is about to be deleted: note that what is kept of the
+ * volume goes with it. state_resv_spare() or state_resv_bury() follows. Behind a crash state_open()
+ * does one of both: it spares what is kept if there is an export of that name, as it was not
+ * deleted yet. Does nothing if nothing is kept. -errno.
+ */
+int state_resv_doom(const struct state *s, const uint8_t uuid[16], const char *name);
+/** It is not deleted: what is kept stays. -errno: as before. */
+int state_resv_spare(const struct state *s, const uint8_t uuid[16]);
+/** It is deleted: what is kept goes, durably. Does nothing without state_resv_doom(). -errno: the
+ * next state_open() does it, if no export has the name by then. */
+int state_resv_bury(const struct state *s, const uint8_t uuid[16]);
 /** The path of its file, for a line of the log. Returns buf. */
 const char *state_resv_path(const struct state *s, const uint8_t uuid[16], char *buf, size_t size);
 /** What is kept; the caller frees *data. -ENOENT: nothing. -errno. */

@@ -304,6 +304,24 @@ nvmf_resv_leave_ns(struct nvmf_ns *ns)
 	free(r);
 }
 
+int
+weft_nvmf_resv_forget(struct weft_nvmf *t, const uint8_t uuid[16])
+{
+	struct nvmf_resv *r;
+	int rc = 0;
+
+	nvmf_lock(t);
+	r = resv_find(t, uuid);
+	if (r != NULL && !TAILQ_EMPTY(&r->ns)) {
+		rc = -EBUSY;
+	} else if (r != NULL) {
+		LIST_REMOVE(r, link);
+		free(r);
+	}
+	nvmf_unlock(t);
+	return rc;
+}
+
 void
 nvmf_resv_end(struct weft_nvmf *t)
 {

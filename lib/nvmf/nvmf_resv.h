@@ -92,7 +92,7 @@ int nvmf_resv_get(struct weft_nvmf *t, const struct weft_nvmf_ns_attr *attr, con
                   struct nvmf_resv **out);
 /** A namespace is there: controllers see what their hosts may do with it. */
 void nvmf_resv_enter(struct nvmf_resv *r, struct nvmf_ns *ns);
-/** It is gone. What is held stays as long as the target. */
+/** It is gone. What is held stays until weft_nvmf_resv_forget(), or as long as the target. */
 void nvmf_resv_leave_ns(struct nvmf_ns *ns);
 /** The target ends. */
 void nvmf_resv_end(struct weft_nvmf *t);

@@ -57,6 +57,13 @@ struct weft_nvmf_resv_ops {
  * (-errno). Any thread; does nothing if none is under way. */
 void weft_nvmf_resv_changed(struct weft_nvmf *t, const uint8_t uuid[16], int status);
 
+/**
+ * The volume is given up: nothing of its reservations is left in memory, so the next namespace of
+ * it begins with what its attributes say (weft_nvmf_ns_attr.resv). Any thread. -EBUSY: a namespace
+ * has it.
+ */
+int weft_nvmf_resv_forget(struct weft_nvmf *t, const uint8_t uuid[16]);
+
 /** What others may do by what was kept of a volume (weft_nvmf_resv_change.data), for an owner whose
  * namespace of it cannot be added. Any thread. -EBADMSG: it is not whole, or of another volume. */
 int weft_nvmf_resv_others(const void *data, size_t bytes, const uint8_t uuid[16],

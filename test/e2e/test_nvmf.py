@@ -386,6 +386,60 @@ def test_reservations():
     assert t.term() == 0
 
 
+def test_reservations_of_deleted():
+    """Reservations go with the export that is deleted, also behind a restart, and stay with those that are not."""
+    state = path("n10.state")
+    os.makedirs(state, exist_ok=True)
+    t = Disks("n10", {"other": volume("n10.other")}, hosts="any", extra=f"state = {state}", ports=2).start()
+
+    def kept():
+        room = os.path.join(state, "reservations")
+        return sorted(f for f in os.listdir(room) if not f.endswith(".old"))
+
+    def create(name="disk", file="n10.disk"):
+        t.ctl("export", "create", name, "size=8M", "format=volume", f"path={path(file)}")
+
+    def reserve():
+        a = Host(t)
+        a.ok("connect")
+        assert a.ok("report", 1)[:6] == ["gen", "0", "type", "0", "hosts", "0"]
+        a.ok("resv", REGISTER, PERSIST, 0, 17)
+        a.ok("resv", ACQUIRE, 1 << 8, 17, 0)
+        a.end()
+        name, = kept()
+        return name
+
+    create()
+    first = reserve()
+    # the same volume, behind a delete
+    t.ctl("export", "delete", "disk", "--confirm", "disk")
+    assert kept() == [], kept()
+    create()
+    assert reserve() == first
+    # what is not deleted keeps them: a set that changes its size, and a rename of another export
+    t.ctl("export", "resize", "disk", "9M")
+    assert kept() == [first]
+    # deleted while it is out of service, by a set
+    t.ctl("offline", "disk")
+    with open(path("n10.none"), "w"):
+        pass
+    t.ctl("apply", path("n10.none"), "--confirm", "disk")
+    assert kept() == [], kept()
+    # another volume under the name
+    os.unlink(path("n10.disk"))
+    create()
+    second = reserve()
+    assert second != first
+    t.kill()
+    t.start()
+    h = Host(t)
+    h.ok("connect")
+    assert h.ok("report", 1)[4:6] == ["hosts", "1"]
+    h.end()
+    assert kept() == [second]
+    assert t.term() == 0
+
+
 def test_reservation_while_added():
     """While a reservation is being made durable, its volume gets one more namespace: clients get no grant, before it holds or after."""
     state = path("n9.state")
@@ -491,4 +545,4 @@ def test_without():
 
 
 main([test_reads_and_writes, test_killed, test_hosts, test_exports_come_and_go, test_host_hangs, test_reservations,
-      test_reservation_while_added, test_two_targets, test_without])
+      test_reservations_of_deleted, test_reservation_while_added, test_two_targets, test_without])

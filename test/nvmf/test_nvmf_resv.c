@@ -1134,6 +1134,30 @@ test_restart(void)
 	end();
 }
 
+/** A volume that is given up: its next namespace has none of its reservations. */
+static void
+test_forget(void)
+{
+	begin();
+	hold(NVMF_RESV_WRITE);
+	CHECK_EQ(weft_nvmf_resv_forget(n.target, owner.change.uuid), -EBUSY);
+	for (unsigned int again = 0; again < 2; again++) {
+		for (unsigned int g = 0; g < NV_GROUPS; g++)
+			CHECK_EQ(weft_nvmf_group_detach(n.group[g], n.subsys, 1), 0);
+		CHECK_EQ(weft_nvmf_ns_remove(n.subsys, 1), 0);
+		if (again > 0) {
+			CHECK_EQ(weft_nvmf_resv_forget(n.target, owner.change.uuid), 0);
+			CHECK_EQ(weft_nvmf_resv_forget(n.target, owner.change.uuid), 0);
+		}
+		CHECK_EQ(weft_nvmf_ns_add(n.subsys, &n.ns), 0);
+		for (unsigned int g = 0; g < NV_GROUPS; g++)
+			CHECK_EQ(weft_nvmf_group_attach(n.group[g], n.subsys, 1, n.vol.chan[g]), 0);
+		check_state(&h[OTHER], again > 0 ? 0 : NVMF_RESV_WRITE, again > 0 ? 0 : 2);
+		CHECK_EQ(other_do(&h[OTHER], WEFT_NVMF_IO_WRITE, false), again > 0 ? 0 : CONFLICT);
+	}
+	end();
+}
+
 /** A saved state that is cut or changed anywhere, or of another volume, is none. */
 static void
 test_saved(void)
@@ -1357,5 +1381,6 @@ WEFT_TEST_MAIN({"each command by type and holder", test_table},
                {"report", test_report}, {"identify and effects", test_identify},
                {"notices and events", test_notices}, {"features 82h and 83h", test_features},
                {"a change is kept before it is seen", test_keep}, {"a restart", test_restart},
+               {"a volume that is given up", test_forget},
                {"a saved state: cuts and bits", test_saved}, {"two subsystems", test_subsystems},
                {"threads", test_threads})
