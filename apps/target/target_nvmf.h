@@ -113,6 +113,7 @@ struct target_nvmf {
 	struct target *t;
 	struct weft_nvmf *nvmf;
 	struct weft_nvmf_tls *tls; /**< keys of hosts; NULL: TLS is off */
+	bool discovery_proves;     /**< its hosts prove their names; the program's thread */
 	pthread_mutex_t lock;
 	struct target_nvmf_subsys subsys[CONF_SUBSYS_MAX];
 	struct target_nvmf_worker workers[CONF_WORKERS_MAX];

@@ -393,25 +393,43 @@ subsys_end(struct target_nvmf *n, struct target_nvmf_subsys *sub)
 	return rc;
 }
 
-/** Read the file with the secrets of its hosts. That was done before, with the configuration, so a
- * fault is rare: what hosts had to prove, they still have to. */
+/** Read a file with the secrets of hosts; path empty: they prove nothing. That was done before,
+ * with the configuration, so a fault is rare: what hosts had to prove, they still have to. what:
+ * for the log. */
 static int
-subsys_secrets(struct weft_nvmf_subsys *s, const struct conf_subsys *c)
+secrets_set(struct weft_nvmf_subsys *s, const char *path, uint32_t least, const char *what)
 {
 	struct weft_nvmf_auth *list = NULL;
 	char err[CONF_ERR_MAX];
 	uint32_t n = 0;
 	int rc = 0;
 
-	if (c->secrets[0] != '\0')
-		rc = nvmf_secrets_read(c->secrets, &list, &n, err, sizeof(err));
+	if (path[0] != '\0')
+		rc = nvmf_secrets_read(path, &list, &n, err, sizeof(err));
 	if (rc != 0) {
-		ui_msg(UI_ERR "subsystem %s: %s", c->nqn, err);
+		ui_msg(UI_ERR "%s: %s", what, err);
 		return rc;
 	}
-	rc = weft_nvmf_auth_set(s, list, n, (uint8_t)c->secrets_group);
+	rc = weft_nvmf_auth_set(s, list, n, (uint8_t)least);
 	nvmf_secrets_free(list, n);
 	return rc;
+}
+
+static int
+subsys_secrets(struct weft_nvmf_subsys *s, const struct conf_subsys *c)
+{
+	char what[CONF_NQN_MAX + 16];
+
+	snprintf(what, sizeof(what), "subsystem %s", c->nqn);
+	return secrets_set(s, c->secrets, c->secrets_group, what);
+}
+
+/** Those of hosts that ask what there is. */
+static int
+discovery_secrets(struct target_nvmf *n, const struct conf_nvmf *c)
+{
+	return secrets_set(weft_nvmf_discovery(n->nvmf), c->discovery_secrets, WEFT_NVMF_GROUP_2048,
+	                   "discovery");
 }
 
 /** Read the file with its hosts' keys of TLS; likewise. -EPROTONOSUPPORT: it has one, and TLS is
@@ -512,8 +530,11 @@ subsys_remove(struct target_nvmf *n, struct target_nvmf_subsys *sub, uint64_t un
 int
 target_nvmf_subsystems(struct target *t, char *err, size_t err_size)
 {
-	int rc = 0;
+	int rc = discovery_secrets(t->nvmf, &t->conf.nvmf);
 
+	if (rc != 0)
+		snprintf(err, err_size, "[nvmf] discovery_secrets: %s", strerror(-rc));
+	t->nvmf->discovery_proves = t->conf.nvmf.discovery_secrets[0] != '\0';
 	for (uint32_t i = 0; rc == 0 && i < t->conf.nsubsys; i++) {
 		rc = subsys_add(t->nvmf, &t->conf.subsys[i]);
 		if (rc != 0)
@@ -674,6 +695,22 @@ subsys_reload_hosts(struct target_nvmf *n, struct target_nvmf_subsys *sub,
 }
 
 static void
+discovery_reload(struct target_nvmf *n, const struct conf_nvmf *c)
+{
+	const bool has = c->discovery_secrets[0] != '\0';
+
+	if (!has && !n->discovery_proves)
+		return;
+	if (discovery_secrets(n, c) != 0) {
+		ui_msg(UI_WARNING "discovery: its secrets are as before");
+		return;
+	}
+	n->discovery_proves = has;
+	ui_msg("discovery: %s", has ? "its secrets were read again"
+	                            : "its hosts need not prove their names any more");
+}
+
+static void
 subsys_reload(struct target_nvmf *n, struct target_nvmf_subsys *sub, const struct conf_subsys *c)
 {
 	if (strcmp(c->serial, sub->conf.serial) != 0 || strcmp(c->model, sub->conf.model) != 0 ||
@@ -703,6 +740,7 @@ target_nvmf_reload(struct target *t, const struct conf *fresh)
 			       fresh->subsys[0].nqn);
 		return;
 	}
+	discovery_reload(n, &fresh->nvmf);
 	EACH_SUBSYS(n, sub)
 	{
 		const struct conf_subsys *c = subsys_find(fresh, sub->conf.nqn);

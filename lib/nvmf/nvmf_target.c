@@ -63,6 +63,20 @@ weft_nvmf_create(const struct weft_nvmf_attr *attr, struct weft_nvmf **out)
 	return 0;
 }
 
+struct weft_nvmf_subsys *
+weft_nvmf_discovery(struct weft_nvmf *t)
+{
+	return &t->discovery;
+}
+
+static void
+target_auth_free(struct weft_nvmf_subsys *s)
+{
+	if (s->auth != NULL)
+		explicit_bzero(s->auth, s->nauth * sizeof(s->auth[0]));
+	free(s->auth);
+}
+
 static void
 target_subsys_free(struct weft_nvmf_subsys *s)
 {
@@ -73,9 +87,7 @@ target_subsys_free(struct weft_nvmf_subsys *s)
 		free(h);
 	}
 	nvmf_loss_end(s);
-	if (s->auth != NULL)
-		explicit_bzero(s->auth, s->nauth * sizeof(s->auth[0]));
-	free(s->auth);
+	target_auth_free(s);
 	for (uint32_t i = 0; i < s->max_nsid; i++)
 		free(s->ns[i]);
 	free(s->ns);
@@ -97,6 +109,7 @@ weft_nvmf_destroy(struct weft_nvmf *t)
 		LIST_REMOVE(s, link);
 		target_subsys_free(s);
 	}
+	target_auth_free(&t->discovery);
 	nvmf_resv_end(t);
 	pthread_mutex_destroy(&t->lock);
 	free(t);

@@ -18,6 +18,7 @@
 
 #include "weft_nvmf_wire.h"
 
+struct weft_nvmf;
 struct weft_nvmf_subsys;
 
 #define WEFT_NVMF_SECRET_BYTES 64U /**< longest secret */
@@ -69,6 +70,11 @@ struct weft_nvmf_auth {
  * text that says what is wrong, and *out is zero.
  */
 int weft_nvmf_secret_decode(const char *text, struct weft_nvmf_secret *out, const char **why);
+/**
+ * The discovery subsystem, for weft_nvmf_auth_set(): with entries, its hosts prove their names
+ * before they are told what they may use, and others are refused. It lives as long as the target.
+ */
+struct weft_nvmf_subsys *weft_nvmf_discovery(struct weft_nvmf *t);
 /**
  * Replace what a subsystem knows of its hosts: n entries, which are copied. n 0: no host proves
  * anything. Controllers whose host's entry has changed, or has come or gone, end. Of the groups

@@ -596,6 +596,9 @@ test_nvmf(void)
 	CHECK_STR(conf.subsys[0].tls_keys, "");
 	CHECK_EQ(conf.nvmf.tls, CONF_TLS_OFF);
 	CHECK_EQ(conf.nvmf.tls_derivation, 0);
+	CHECK_STR(conf.nvmf.discovery_secrets, "");
+	CHECK_EQ(load("[nvmf]\ndiscovery_secrets = /d\n" SUB "hosts = any\nnamespaces = 7=d\n"), 0);
+	CHECK_STR(conf.nvmf.discovery_secrets, "/d");
 	CHECK_EQ(load("[nvmf]\ntls = required\ntls_derivation = compat\n" SUB
 	              "hosts = any\nnamespaces = 7=d\ntls_keys = /k\n"),
 	         0);

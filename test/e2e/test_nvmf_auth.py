@@ -15,7 +15,7 @@ import zlib
 
 sys.dont_write_bytecode = True
 from lan import enter  # noqa: E402
-from test_nvmf_tcp import HOST, NQN, Disks, Queue  # noqa: E402
+from test_nvmf_tcp import DISCOVERY, HOST, NQN, Disks, Queue  # noqa: E402
 from test_offline import edit, until  # noqa: E402
 from weft_e2e import main, path, run  # noqa: E402
 
@@ -45,7 +45,7 @@ def response(key, challenge, seq, role, own, peer):
 class Host(Queue):
     """A queue whose host sets CC.EN when it has proved its name, and not with Connect."""
 
-    proved = False
+    proved, nqn = False, NQN
 
     def do(self, opcode, nsid=0, *args, **kw):
         return super().do(opcode, nsid, *args, **kw) if (opcode, nsid) != (0x7f, 0) or self.proved else (0, 0)
@@ -74,13 +74,13 @@ class Host(Queue):
             shared = hashlib.sha256(pow(int.from_bytes(m[48:48 + 256], "big"), x, PRIME).to_bytes(256, "big")).digest()
         bound = (lambda c: hmac.new(shared, c, hashlib.sha256).digest()) if group else bytes
         self.tell(struct.pack("<BBxxHBxBxHI", 1, 2, 7, 32, ctrl is not None, size, 9 if ctrl else 0)
-                  + response(key, bound(theirs), seq, b"HostHost", self.host, NQN) + ours + public)
+                  + response(key, bound(theirs), seq, b"HostHost", self.host, self.nqn) + ours + public)
         m = self.hear()
         if m[1] == FAILURE:
             return m[7]
         assert m[:2] == b"\1\3" and m[8] == (ctrl is not None), m[:16]
         if ctrl:
-            assert m[16:48] == response(ctrl, bound(ours), 9, b"Controller", NQN, self.host)
+            assert m[16:48] == response(ctrl, bound(ours), 9, b"Controller", self.nqn, self.host)
             self.tell(struct.pack("<BBxxH10x", 1, 4, 7))
         self.proved = True
         return 0
@@ -92,8 +92,24 @@ def connect(t, host=HOST, **kw):
     return q
 
 
-def secrets(t, *lines, mode=0o600):
-    with open(path(t.name_ + ".dhchap"), "w") as f:
+def discover(t, host=HOST):
+    """An admin queue of discovery."""
+    q = connect(t, host, subnqn=DISCOVERY)
+    q.nqn = DISCOVERY
+    return q
+
+
+def shown(q):
+    """The NQNs that the discovery log has."""
+    q.proved = True
+    assert q.do(0x7f, 0, cdw11=0x14, cdw12=0x460001)[0] == 0
+    assert q.do(2, 0, 0x70 | 4095 << 16, room=16384)[0] == 0
+    at = range(1024, 1024 * (1 + struct.unpack_from("<Q", q.data, 8)[0]), 1024)
+    return {q.data[i + 256:i + 512].rstrip(b"\0").decode() for i in at}
+
+
+def secrets(t, *lines, mode=0o600, more=""):
+    with open(path(t.name_ + more + ".dhchap"), "w") as f:
         f.write("# hosts\n\n" + "".join(line + "\n" for line in lines))
     os.chmod(f.name, mode)
 
@@ -183,6 +199,49 @@ def test_group():
     assert t.term() == 0
 
 
+def test_discovery():
+    """Discovery shows what the host may use that it is told; with discovery_secrets the host proves its name first."""
+    t = Guarded("a5", 5, f"{HOST} {TEXT}").start()
+    # a name is a claim here
+    q = discover(t)
+    assert q.status == 0 and not q.result >> 17 & 1
+    assert shown(q) == {DISCOVERY, NQN}
+    assert shown(discover(t, OTHER)) == {DISCOVERY}
+    edit(t, "[nvmf]", f"[nvmf]\ndiscovery_secrets = {path('a5d.dhchap')}")
+    secrets(t, f"{HOST} {NEW_TEXT} {CTRL_TEXT}", f"{OTHER} {CTRL_TEXT}", more="d")
+    t.proc.send_signal(signal.SIGHUP)
+    until(t, "discovery: its secrets were read again")
+    assert q.ended()
+    q = discover(t)
+    assert q.status == 0 and q.result >> 17 & 1
+    assert q.do(2, 0, 0x70 | 255 << 16, room=1024)[0] & 0x7ff == REQUIRED
+    assert q.prove(NEW, CTRL) == 0
+    assert shown(q) == {DISCOVERY, NQN}
+    assert discover(t).prove(KEY) == 1
+    other = discover(t, OTHER)
+    assert other.prove(CTRL) == 0 and shown(other) == {DISCOVERY}
+    assert discover(t, HOST.replace("1111", "3333")).status & 0x7ff == 0x184
+    assert connect(t).prove(KEY) == 0
+    # a file that is wrong changes nothing; a line that has changed ends the host's asking; it is there from the start
+    secrets(t, f"{HOST} x", more="d")
+    t.proc.send_signal(signal.SIGHUP)
+    until(t, f"{path('a5d.dhchap')}:3: ")
+    assert shown(q) == {DISCOVERY, NQN}
+    secrets(t, f"{HOST} {TEXT}", more="d")
+    rc, _, err = run([t.exe, "-c", t.conf, "--check-config"])
+    assert rc == 0, err
+    assert t.term() == 0
+    t.start()
+    q = discover(t)
+    assert q.prove(KEY) == 0 and shown(q) == {DISCOVERY, NQN}
+    edit(t, f"discovery_secrets = {path('a5d.dhchap')}\n", "")
+    t.proc.send_signal(signal.SIGHUP)
+    until(t, "discovery: its hosts need not prove their names any more")
+    assert q.ended()
+    assert shown(discover(t)) == {DISCOVERY, NQN}
+    assert t.term() == 0
+
+
 def test_files():
     """Faults of the file are told with its name and line before the target serves anything."""
     t = Guarded("a3", 3, "")
@@ -206,4 +265,4 @@ def test_files():
 
 if __name__ == "__main__":
     enter()
-    main([test_proof, test_reload, test_group, test_files])
+    main([test_proof, test_reload, test_group, test_discovery, test_files])

@@ -179,6 +179,7 @@ struct host {
 	bool mutual;
 	enum wrong wrong;
 	uint32_t seqnum; /**< of the last challenge */
+	const char *subnqn;
 	struct weft_nvmf_auth keys;
 };
 
@@ -228,7 +229,7 @@ prove(struct nv_queue *q, struct host *h)
 	                            .tid = 0x34,
 	                            .role = "HostHost",
 	                            .own = NV_HOST,
-	                            .peer = NV_SUBSYS};
+	                            .peer = h->subnqn};
 	void *key = NULL;
 
 	CHECK_EQ(negotiate(q, h), 0);
@@ -270,7 +271,7 @@ prove(struct nv_queue *q, struct host *h)
 	in.challenge = r + 16 + hl;
 	in.seqnum = 77;
 	in.role = "Controller";
-	in.own = NV_SUBSYS;
+	in.own = h->subnqn;
 	in.peer = NV_HOST;
 	CHECK_EQ(nvmf_dhchap_response(&in, want), 0);
 	CHECK(memcmp(want, c + 16, hl) == 0);
@@ -295,6 +296,7 @@ start(struct nv *n, struct host *h)
 	CHECK_EQ(weft_nvmf_secret_decode(vectors[0].secret, &h->keys.host, &why), 0);
 	CHECK_EQ(weft_nvmf_secret_decode(vectors[20].secret, &h->keys.ctrl, &why), 0);
 	h->hash = 1;
+	h->subnqn = NV_SUBSYS;
 	CHECK_EQ(weft_nvmf_auth_set(n->subsys, &h->keys, 1, WEFT_NVMF_GROUP_NULL), 0);
 }
 
@@ -693,6 +695,68 @@ test_refusals(void)
 	nv_end(&n);
 }
 
+/** How many records the discovery log has for a host. */
+static uint64_t
+records(struct nv_queue *q)
+{
+	struct weft_nvmf_sqe sqe = nv_sqe(WEFT_NVMF_ADMIN_GET_LOG, 0, 0x70 | 255U << 16, 0, 0);
+	uint8_t page[1024];
+
+	CHECK_EQ(nv_do(q, &sqe, page, sizeof(page)), 0);
+	return weft_nvmf_get64(page + 8);
+}
+
+/** Discovery with secrets: a host asks when it has proved its name, and others do not. */
+static void
+test_discovery(void)
+{
+	const struct weft_nvmf_listener l = {
+	        .trtype = 3, .adrfam = 1, .traddr = "10.0.0.1", .trsvcid = "8009"};
+	struct weft_nvmf_subsys *disc;
+	struct nv_queue a, b;
+	struct host h;
+	struct nv n;
+
+	start(&n, &h);
+	disc = weft_nvmf_discovery(n.target);
+	CHECK_EQ(weft_nvmf_listener_add(n.target, &l), 0);
+	/* without: each name is believed */
+	nv_admin(&n, 0, &a, WEFT_NVMF_DISCOVERY_NQN);
+	CHECK_EQ(a.result & 1U << 17, 0);
+	CHECK_EQ(records(&a), 2);
+	/* it asks for proof from now on: who has not given one goes */
+	h.keys.host.key[0] ^= 1;
+	CHECK_EQ(weft_nvmf_auth_set(disc, &h.keys, 1, WEFT_NVMF_GROUP_NULL), 0);
+	nv_poll(&n);
+	CHECK(a.closed);
+	nv_close(&a);
+	h.subnqn = WEFT_NVMF_DISCOVERY_NQN;
+	nv_open(&n, 0, &a);
+	CHECK_EQ(nv_connect(&a, h.subnqn, NV_OTHER, 0xffff, 0, 31, 0), 0x4184);
+	nv_close(&a);
+	nv_open(&n, 0, &a);
+	CHECK_EQ(nv_connect(&a, h.subnqn, NV_HOST, 0xffff, 0, 31, 0), 0);
+	CHECK(a.result & 1U << 17);
+	CHECK_EQ(nv_property_set(&a, WEFT_NVMF_PROP_CC, 0x460001), 0x4191);
+	h.mutual = true;
+	CHECK_EQ(prove(&a, &h), 0);
+	CHECK_EQ(nv_property_set(&a, WEFT_NVMF_PROP_CC, 0x460001), 0);
+	CHECK_EQ(records(&a), 2);
+	/* a wrong secret: that of the subsystem is another one */
+	h.keys.host.key[0] ^= 1;
+	nv_open(&n, 0, &b);
+	CHECK_EQ(nv_connect(&b, h.subnqn, NV_HOST, 0xffff, 0, 31, 0), 0);
+	CHECK_EQ(prove(&b, &h), WEFT_NVMF_AUTH_FAILED);
+	nv_close(&b);
+	CHECK_EQ(records(&a), 2);
+	CHECK_EQ(weft_nvmf_auth_set(disc, NULL, 0, WEFT_NVMF_GROUP_NULL), 0);
+	nv_poll(&n);
+	CHECK(a.closed);
+	nv_close(&a);
+	CHECK_EQ(weft_nvmf_auth_set(disc, &h.keys, 1, WEFT_NVMF_GROUP_NULL), 0);
+	nv_end(&n);
+}
+
 WEFT_TEST_MAIN({"vectors", test_vectors}, {"secrets", test_secrets}, {"groups", test_groups},
                {"what a reply of a group costs", test_cost}, {"exchanges", test_exchanges},
                {"a host denies the target's challenge or proof", test_denied},
@@ -701,4 +765,5 @@ WEFT_TEST_MAIN({"vectors", test_vectors}, {"secrets", test_secrets}, {"groups", 
                {"sequence numbers tell nothing of other hosts", test_seqnum},
                {"hosts take turns", test_turns},
                {"without secrets there is no thread", test_thread},
-               {"the least group", test_least_group}, {"refusals", test_refusals})
+               {"the least group", test_least_group},
+               {"discovery asks for a proof, too", test_discovery}, {"refusals", test_refusals})

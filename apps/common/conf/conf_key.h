@@ -77,7 +77,7 @@ struct conf_section {
 extern const struct conf_key conf_keys_tcp[CONF_TCP_KEYS]; /**< conf_tcp.c */
 #define CONF_MPA_KEYS 7
 extern const struct conf_key conf_keys_mpa[CONF_MPA_KEYS]; /**< conf_mpa.c */
-#define CONF_NVMF_KEYS 12
+#define CONF_NVMF_KEYS 13
 extern const struct conf_key conf_keys_nvmf[CONF_NVMF_KEYS]; /**< conf_nvmf.c */
 #define CONF_SUBSYS_KEYS 10
 extern const struct conf_key conf_keys_subsys[CONF_SUBSYS_KEYS]; /**< conf_nvmf.c */

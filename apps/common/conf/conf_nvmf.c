@@ -28,6 +28,11 @@ const struct conf_key conf_keys_nvmf[CONF_NVMF_KEYS] = {
                  "versions of libnvme do (`compat`), or `any` of both. A host that does it "
                  "otherwise is "
                  "refused, and a line says which one it has"},
+        {"discovery_secrets", CONF_T_PATH, F(conf_nvmf, discovery_secrets),
+         .unset = "hosts prove nothing",
+         .help = "file with the secrets by which hosts prove their NQN to discovery (DH-HMAC-CHAP, "
+                 "docs/nvmeof.md), as `secrets` of a [subsystem NQN]. A host without a line cannot "
+                 "ask then. SIGHUP reads it again"},
         {"listen_on", CONF_T_LISTEN, F(conf_nvmf, listen_on),
          .off2 = offsetof(struct conf_nvmf, nlisten_on), .unset = "`listen_on` of [target]",
          .help = "likewise for hosts: addresses of this host, and networks that stand for each of "

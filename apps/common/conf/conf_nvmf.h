@@ -33,6 +33,7 @@ struct conf_nvmf {
 	uint32_t tcp_listen_port; /**< 0: hosts do not connect by TCP */
 	uint32_t tls;             /**< enum conf_tls */
 	uint32_t tls_derivation;  /**< 0: any, else 1 + enum weft_nvmf_psk_derivation */
+	char discovery_secrets[CONF_PATH_MAX]; /**< nvmf_secrets.h; empty: hosts prove nothing */
 	struct conf_listen listen_on[CONF_LISTEN_MAX];
 	uint32_t nlisten_on; /**< 0: as [target] */
 	struct conf_listen allow_from[CONF_LISTEN_MAX];

@@ -84,19 +84,25 @@ nvmf_secrets_free(struct weft_nvmf_auth *list, uint32_t n)
 	free(list);
 }
 
-int
-nvmf_secrets_check(const struct conf *c, char *err, size_t err_size)
+/** Read a file, and keep nothing. Does nothing without a path. */
+static int
+secrets_check(const char *path, char *err, size_t err_size)
 {
 	struct weft_nvmf_auth *list;
 	uint32_t n;
-	int rc = 0;
+	int rc = path[0] == '\0' ? 0 : nvmf_secrets_read(path, &list, &n, err, err_size);
 
-	for (uint32_t i = 0; rc == 0 && i < c->nsubsys; i++) {
-		if (c->subsys[i].secrets[0] == '\0')
-			continue;
-		rc = nvmf_secrets_read(c->subsys[i].secrets, &list, &n, err, err_size);
-		if (rc == 0)
-			nvmf_secrets_free(list, n);
-	}
+	if (rc == 0 && path[0] != '\0')
+		nvmf_secrets_free(list, n);
+	return rc;
+}
+
+int
+nvmf_secrets_check(const struct conf *c, char *err, size_t err_size)
+{
+	int rc = secrets_check(c->nvmf.discovery_secrets, err, err_size);
+
+	for (uint32_t i = 0; rc == 0 && i < c->nsubsys; i++)
+		rc = secrets_check(c->subsys[i].secrets, err, err_size);
 	return rc;
 }

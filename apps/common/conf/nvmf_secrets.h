@@ -3,7 +3,8 @@
 #define WEFT_APPS_NVMF_SECRETS_H
 
 /**
- * @file The file that `secrets` of a [subsystem NQN] names (docs/nvmeof.md). It has a line for each
+ * @file The file that `secrets` of a [subsystem NQN] or `discovery_secrets` of [nvmf] names
+ * (docs/nvmeof.md). It has a line for each
  * host: its NQN, its secret, and, if controllers can prove their name to it, theirs. Empty lines
  * and those that begin with # say nothing.
  */
@@ -25,7 +26,7 @@ int nvmf_secrets_read(const char *path, struct weft_nvmf_auth **out, uint32_t *n
                       size_t err_size);
 /** Wipe and free them. Does nothing for NULL. */
 void nvmf_secrets_free(struct weft_nvmf_auth *list, uint32_t n);
-/** Read the files of all subsystems, and keep nothing. As nvmf_secrets_read(). */
+/** Read the files of discovery and all subsystems, and keep nothing. As nvmf_secrets_read(). */
 int nvmf_secrets_check(const struct conf *c, char *err, size_t err_size);
 
 #endif /* WEFT_APPS_NVMF_SECRETS_H */
