@@ -103,6 +103,7 @@ target_nvmf_tcp_count(const struct target_nvmf_worker *nw, uint64_t now[TARGET_N
 	now[TARGET_NVMF_TCP_OVERRUNS] = s.overruns;
 	now[TARGET_NVMF_TCP_STALLS] = s.stalls;
 	now[TARGET_NVMF_TCP_ABORTED] = s.aborted;
+	now[TARGET_NVMF_TCP_TURN_WAITS] = s.turn_waits;
 	now[TARGET_NVMF_TLS_CONNS] = s.tls_conns;
 	now[TARGET_NVMF_TLS_DONE] = s.tls_done;
 	now[TARGET_NVMF_TLS_COMPAT] = s.tls_compat;

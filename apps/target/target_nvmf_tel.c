@@ -61,6 +61,7 @@ target_tel_nvmf(void *user, const char *params, struct weft_tel *tel)
 	        [TARGET_NVMF_TCP_OVERRUNS] = "tcp_overruns",
 	        [TARGET_NVMF_TCP_STALLS] = "tcp_stalls",
 	        [TARGET_NVMF_TCP_ABORTED] = "tcp_aborted",
+	        [TARGET_NVMF_TCP_TURN_WAITS] = "tcp_turn_waits",
 	        [TARGET_NVMF_TLS_CONNS] = "tls_connections",
 	        [TARGET_NVMF_TLS_DONE] = "tls_done",
 	        [TARGET_NVMF_TLS_COMPAT] = "tls_compat",

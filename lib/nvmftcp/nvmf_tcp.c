@@ -22,6 +22,7 @@ tcp_free(struct tcp_conn *c)
 		return;
 	LIST_REMOVE(c, link);
 	c->t->stats.conns--;
+	nvmf_tcp_tx_end(c);
 	nvmf_tcp_rx_end(c);
 	nvmf_tcp_tls_end(c);
 	free(c->pulls);
@@ -266,6 +267,7 @@ weft_nvmf_tcp_open(const struct weft_nvmf_tcp_attr *attr, struct weft_nvmf_tcp *
 	t->next_ns = UINT64_MAX;
 	LIST_INIT(&t->conns);
 	TAILQ_INIT(&t->hands);
+	TAILQ_INIT(&t->turns);
 	*out = t;
 	return 0;
 }
@@ -334,7 +336,6 @@ tcp_look(struct tcp_conn *c, uint64_t now_ns)
 			tcp_look_by(t, c->close_ns);
 		if (since != UINT64_MAX)
 			tcp_look_by(t, now_ns + t->attr.stall_ns / 8);
-		nvmf_tcp_tx_again(c);
 	}
 }
 
@@ -344,6 +345,7 @@ weft_nvmf_tcp_poll(struct weft_nvmf_tcp *t, uint64_t now_ns)
 	struct tcp_conn *c, *next;
 	const uint64_t keys = t->tls == NULL ? 0 : nvmf_tls_keys_generation(t->attr.keys);
 
+	nvmf_tcp_tx_turns(t);
 	t->keys_changed = keys != t->keys_seen;
 	if (now_ns < t->next_ns && !t->keys_changed)
 		return;
@@ -367,7 +369,7 @@ weft_nvmf_tcp_abort(struct weft_nvmf_tcp *t)
 uint64_t
 weft_nvmf_tcp_next_ns(const struct weft_nvmf_tcp *t)
 {
-	return t->next_ns;
+	return TAILQ_EMPTY(&t->turns) ? t->next_ns : 0;
 }
 
 void

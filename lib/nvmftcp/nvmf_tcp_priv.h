@@ -77,11 +77,13 @@ struct tcp_tx {
 	uint32_t data_bytes; /**< that are left */
 	uint32_t tail_bytes, tail_at;
 	struct tcp_place place;
-	bool ends_cmd;       /**< with it, the first answer is sent */
-	bool busy;           /**< there is one */
-	bool pumping;        /**< nvmf_tcp_tx() runs */
-	bool again;          /**< its share of a turn is used up: weft_nvmf_tcp_poll() goes on */
-	uint32_t turn_bytes; /**< that were encrypted in this turn */
+	bool ends_cmd; /**< with it, the first answer is sent */
+	bool busy;     /**< there is one */
+	bool pumping;  /**< nvmf_tcp_tx() runs */
+	bool again;    /**< it is in `turns` of the transport: weft_nvmf_tcp_poll() goes on */
+	bool its_turn; /**< weft_nvmf_tcp_poll() goes on now */
+	TAILQ_ENTRY(tcp_conn) turn;
+	uint32_t turn_bytes; /**< that were sent in this turn of the worker */
 	uint64_t turn_ns;
 	/** A C2HTermReq that is to be sent next, and then the end. */
 	uint8_t term[NVMF_TCP_TERM_BYTES + NVMF_TCP_TERM_ECHO_MAX];
@@ -127,7 +129,11 @@ struct weft_nvmf_tcp {
 	struct weft_nvmf_tcp_attr attr;
 	LIST_HEAD(, tcp_conn) conns;
 	TAILQ_HEAD(, tcp_conn) hands; /**< in a handshake of TLS, the oldest first */
-	uint64_t next_ns;             /**< when connections are looked at next; UINT64_MAX: never */
+	TAILQ_HEAD(, tcp_conn) turns; /**< whose share of a turn was used up, in that order */
+	uint32_t nturns;              /**< so many */
+	uint32_t turn_bytes;          /**< that all have sent in this turn of the worker */
+	uint64_t turn_ns;
+	uint64_t next_ns; /**< when connections are looked at next; UINT64_MAX: never */
 	struct weft_nvmf_tcp_stats stats;
 	struct nvmf_tls_ctx *tls; /**< attr.tls other than OFF */
 	uint64_t keys_seen;       /**< generation of the keys at the last look */
@@ -240,10 +246,12 @@ void nvmf_tcp_out_close(struct tcp_conn *c);
 
 /* ---- nvmf_tcp_tx.c ---- */
 
-/** Send what there is, as far as TCP has room; with TLS, as far as the share of a turn goes. */
+/** Send what there is, as far as TCP has room, and the share of a turn goes. */
 void nvmf_tcp_tx(struct tcp_conn *c);
-/** A poll: go on, with the share of another turn. */
-void nvmf_tcp_tx_again(struct tcp_conn *c);
+/** A poll: connections that wait for it go on, with the share of another turn. */
+void nvmf_tcp_tx_turns(struct weft_nvmf_tcp *t);
+/** The connection is freed: it waits for no turn. */
+void nvmf_tcp_tx_end(struct tcp_conn *c);
 /** The ICReq was right: answer it. The first PDU of the connection. */
 void nvmf_tcp_tx_icresp(struct tcp_conn *c, const struct nvmf_tcp_ic *ic);
 /** The host has made a fault: tell it, with so many octets of the header in rx.head, and end the

@@ -2,6 +2,10 @@
 /**
  * @file What a controller sends: one PDU after the other, each as far as TCP has room. R2Ts go past
  * the data of answers, between two C2HData.
+ *
+ * A turn of the worker is one round of its loop, in which its clock stands still. What is sent in a
+ * turn has a limit for each connection, and one for all of them. A connection that has reached one
+ * waits in a row, in which weft_nvmf_tcp_poll() goes on.
  */
 
 #include "nvmf_tcp_priv.h"
@@ -11,9 +15,12 @@
 #define TX_DATA_BYTES 131072U
 #define TX_PIECES     16 /**< of one call of nvmf_tcp_out_write() */
 
-/** What a connection encrypts in a turn of the worker: as much as weft_stream_write() takes in one
- * call, of which TLS makes one for each record. */
+/** What a connection sends in a turn of the worker: as much as weft_stream_write() takes in one
+ * call, of which TLS makes one for each record, and many short answers one each. */
 #define TX_TURN_BYTES 65536U
+/** What all connections of a worker send in a turn: some 50 us of copying. While some wait for
+ * another turn, half of it is theirs. */
+#define TX_ALL_BYTES 131072U
 
 /* octets of an answer's CQE */
 #define TX_CQE_SQHD   8
@@ -116,6 +123,55 @@ tx_make(struct tcp_conn *c)
 	return true;
 }
 
+/** How many octets the connection may send in this turn. */
+static uint32_t
+tx_share(const struct tcp_conn *c)
+{
+	const struct weft_nvmf_tcp *t = c->t;
+	const uint32_t all =
+	        c->tx.its_turn || TAILQ_EMPTY(&t->turns) ? TX_ALL_BYTES : TX_ALL_BYTES / 2;
+	const uint32_t mine = TX_TURN_BYTES - c->tx.turn_bytes;
+	const uint32_t theirs = t->turn_bytes < all ? all - t->turn_bytes : 0;
+
+	return mine < theirs ? mine : theirs;
+}
+
+/** Its share is used up: it waits. */
+static void
+tx_wait(struct tcp_conn *c)
+{
+	struct weft_nvmf_tcp *t = c->t;
+
+	c->tx.again = true;
+	TAILQ_INSERT_TAIL(&t->turns, c, tx.turn);
+	t->nturns++;
+	t->stats.turn_waits++;
+}
+
+static void
+tx_waits_no_more(struct tcp_conn *c)
+{
+	c->tx.again = false;
+	TAILQ_REMOVE(&c->t->turns, c, tx.turn);
+	c->t->nturns--;
+}
+
+/** See which turn it is. */
+static void
+tx_look(struct tcp_conn *c)
+{
+	const uint64_t now_ns = tcp_now(c);
+
+	if (c->tx.turn_ns != now_ns) {
+		c->tx.turn_ns = now_ns;
+		c->tx.turn_bytes = 0;
+	}
+	if (c->t->turn_ns != now_ns) {
+		c->t->turn_ns = now_ns;
+		c->t->turn_bytes = 0;
+	}
+}
+
 /** What is left of the PDU, as far as it fits into `iov`. Returns how many pieces. */
 static unsigned int
 tx_pieces(const struct tcp_tx *x, struct iovec iov[TX_PIECES])
@@ -158,6 +214,22 @@ tx_took(struct tcp_tx *x, size_t bytes)
 	x->tail_at += (uint32_t)bytes;
 }
 
+/** Cut the pieces to so many octets. Returns how many there are then. */
+static size_t
+tx_cut(struct iovec *iov, unsigned int *n, size_t most)
+{
+	size_t all = 0;
+
+	for (unsigned int i = 0; i < *n; i++) {
+		if (iov[i].iov_len >= most - all) {
+			iov[i].iov_len = most - all;
+			*n = i + 1;
+		}
+		all += iov[i].iov_len;
+	}
+	return all;
+}
+
 /** Send the PDU. False: the rest waits. */
 static bool
 tx_send(struct tcp_conn *c)
@@ -167,16 +239,15 @@ tx_send(struct tcp_conn *c)
 	unsigned int n;
 
 	while ((n = tx_pieces(x, iov)) > 0) {
-		size_t all = 0;
+		const uint32_t share = tx_share(c);
+		size_t all;
 		ssize_t took;
 
-		if (c->tls != NULL && x->turn_bytes >= TX_TURN_BYTES) {
-			x->again = true;
-			tcp_look_by(c->t, tcp_now(c));
+		if (share == 0) {
+			tx_wait(c);
 			return false;
 		}
-		for (unsigned int i = 0; i < n; i++)
-			all += iov[i].iov_len;
+		all = tx_cut(iov, &n, share);
 		took = nvmf_tcp_out_write(c, iov, n);
 		if (took < 0) {
 			tcp_abort_soon(c);
@@ -186,7 +257,8 @@ tx_send(struct tcp_conn *c)
 			x->moved_ns = tcp_now(c);
 		tx_took(x, (size_t)took);
 		x->turn_bytes += (uint32_t)took;
-		/* TLS that keeps nothing back has used up its share: no `writable` follows */
+		c->t->turn_bytes += (uint32_t)took;
+		/* TLS that keeps nothing back has taken a whole record: no `writable` follows */
 		if ((size_t)took < all && (c->tls == NULL || nvmf_tcp_out_left(c) > 0))
 			return false;
 	}
@@ -216,10 +288,7 @@ nvmf_tcp_tx(struct tcp_conn *c)
 	/* What is queued inside a call of the controller is sent by the loop that made the call. */
 	if (x->pumping || x->ended || x->again || c->s == NULL || c->lost)
 		return;
-	if (x->turn_ns != tcp_now(c)) {
-		x->turn_ns = tcp_now(c);
-		x->turn_bytes = 0;
-	}
+	tx_look(c);
 	if (!x->busy)
 		x->moved_ns = tcp_now(c);
 	x->pumping = true;
@@ -241,13 +310,27 @@ nvmf_tcp_tx(struct tcp_conn *c)
 }
 
 void
-nvmf_tcp_tx_again(struct tcp_conn *c)
+nvmf_tcp_tx_turns(struct weft_nvmf_tcp *t)
 {
-	if (!c->tx.again)
-		return;
-	c->tx.again = false;
-	c->tx.turn_bytes = 0;
-	nvmf_tcp_tx(c);
+	struct tcp_conn *c;
+
+	/* One that uses up its share again waits behind the others, for another poll. */
+	for (uint32_t n = t->nturns; n > 0 && (c = TAILQ_FIRST(&t->turns)) != NULL; n--) {
+		tx_look(c);
+		if (t->turn_bytes >= TX_ALL_BYTES)
+			break;
+		tx_waits_no_more(c);
+		c->tx.its_turn = true;
+		nvmf_tcp_tx(c);
+		c->tx.its_turn = false;
+	}
+}
+
+void
+nvmf_tcp_tx_end(struct tcp_conn *c)
+{
+	if (c->tx.again)
+		tx_waits_no_more(c);
 }
 
 void

@@ -21,6 +21,9 @@
  * Time. A host that stops in the middle of a PDU, does not give what each R2T asks for, or does not
  * take what is sent, is reset after stall_ns.
  *
+ * Turns. In a turn of the worker a connection sends at most 64 KiB, and all of them 128 KiB,
+ * whatever was answered. The rest waits for weft_nvmf_tcp_poll() of another turn, in order.
+ *
  * TLS. A host may bring TLS 1.3 with a pre-shared key of weft_nvmf_tls.h below all of that, or has
  * to: the first octet of a connection tells which. The key proves the names of host and subsystem,
  * which Connect has to repeat. Handshakes have places and a time of their own. When there is no
@@ -84,6 +87,8 @@ struct weft_nvmf_tcp_stats {
 	uint64_t overruns; /**< connections that ended with more commands than their queue */
 	uint64_t stalls;   /**< connections that were reset after stall_ns */
 	uint64_t aborted;  /**< connections that were reset: their end took too long */
+	/** Times that what a connection has to send waited for another turn of the worker. */
+	uint64_t turn_waits;
 	uint32_t tls_conns, tls_handshakes; /**< now: those with TLS, and that are in a handshake */
 	uint64_t tls_done;                  /**< handshakes; of these, by the derivation COMPAT: */
 	uint64_t tls_compat;
@@ -112,7 +117,8 @@ int weft_nvmf_tcp_accept(struct weft_nvmf_tcp *t, struct weft_stream *s,
                          const struct sockaddr_storage *remote);
 /** Reset every connection in the next poll, whatever is under way. */
 void weft_nvmf_tcp_abort(struct weft_nvmf_tcp *t);
-/** Look at connections that end or stall. now_ns as weft_worker_now_ns(). */
+/** Go on with what waits for a turn, and look at connections that end or stall. now_ns as
+ * weft_worker_now_ns(). */
 void weft_nvmf_tcp_poll(struct weft_nvmf_tcp *t, uint64_t now_ns);
 /** When to poll at the latest; UINT64_MAX: never. */
 uint64_t weft_nvmf_tcp_next_ns(const struct weft_nvmf_tcp *t);

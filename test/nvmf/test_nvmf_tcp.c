@@ -893,10 +893,115 @@ test_limits(void)
 	end();
 }
 
+#define TURN_QUEUES 4U
+#define TURN_READS  31U
+#define TURN_READ   16384U
+#define TURN_ONE    65536U  /* what a connection sends in a turn, */
+#define TURN_ALL    131072U /* and all of them */
+
+static void
+turn_reads(struct th_q *q, uint8_t *to)
+{
+	for (unsigned int i = 0; i < TURN_READS; i++) {
+		struct weft_nvmf_sqe sqe = th_rw(WEFT_NVMF_IO_READ, 32 * i, TURN_READ);
+
+		CHECK_EQ(th_send(q, &sqe, to + (size_t)i * TURN_READ, TURN_READ, false), i);
+	}
+}
+
+/** Data that has come of the reads. */
+static uint32_t
+turn_moved(const struct th_q *q)
+{
+	uint32_t bytes = 0;
+
+	for (unsigned int i = 0; i < TURN_READS; i++)
+		bytes += q->cmd[i].moved_bytes;
+	return bytes;
+}
+
+/** Many answers at once, each short: what is sent in a turn has a limit for a connection, and one
+ * for all. The rest waits, and no connection is left behind. */
+static void
+test_turns(void)
+{
+	static struct th_q q[TURN_QUEUES];
+	const uint32_t all = TURN_READS * TURN_READ;
+	uint64_t most = 0;
+	bool left = true;
+
+	set(false, false, 0);
+	memset(q, 0, sizeof(q));
+	start(&quiet);
+	both_queues();
+	CHECK_EQ(th_do(&io, th_rw(WEFT_NVMF_IO_WRITE, 0, MIB), out, MIB), 0);
+	for (unsigned int k = 0; k < TURN_QUEUES; k++) {
+		th_queue(&h, &q[k], (uint16_t)(2 + k), admin.cntlid);
+		/* TCP has opened its window then */
+		for (unsigned int i = 0; i < 4; i++)
+			CHECK_EQ(th_do(&q[k], th_rw(WEFT_NVMF_IO_READ, 0, MIB), in, MIB), 0);
+	}
+	memset(in, 0, sizeof(in));
+	for (unsigned int k = 0; k < TURN_QUEUES; k++)
+		turn_reads(&q[k], in + (size_t)k * all);
+	for (unsigned int i = 0; left; i++) {
+		uint64_t sent;
+
+		CHECK(i < TH_STEPS);
+		vt_run(&h.t, TH_STEP_NS);
+		h.n.vol.now_ns += TH_STEP_NS;
+		sent = stats().sent_bytes;
+		nv_poll(&h.n);
+		weft_nvmf_tcp_poll(h.tcp, sim_now_ns(h.t.sim));
+		sent = stats().sent_bytes - sent;
+		most = sent > most ? sent : most;
+		left = false;
+		for (unsigned int k = 0; k < TURN_QUEUES; k++) {
+			th_look(&q[k]);
+			for (unsigned int r = 0; r < TURN_READS; r++)
+				left = left || !q[k].cmd[r].answered;
+		}
+	}
+	/* a PDU of each connection is begun, and counted, and waits */
+	CHECK_MSG(most > TURN_ONE && most <= TURN_ALL + TURN_QUEUES * TURN_READ,
+	          "%llu octets in a turn", (unsigned long long)most);
+	CHECK(stats().turn_waits > 0);
+	for (unsigned int k = 0; k < TURN_QUEUES; k++)
+		CHECK_MEM(in + (size_t)k * all, out, all);
+	/* a connection goes on in a poll alone */
+	memset(&q[0].cmd, 0, sizeof(q[0].cmd));
+	h.frozen = true;
+	turn_reads(&q[0], in);
+	for (unsigned int i = 0; i < 200; i++) {
+		th_step(&h);
+		th_look(&q[0]);
+	}
+	CHECK(turn_moved(&q[0]) <= TURN_ONE);
+	CHECK_EQ(weft_nvmf_tcp_next_ns(h.tcp), 0);
+	h.frozen = false;
+	for (unsigned int i = 0; i < TURN_READS; i++)
+		CHECK_EQ(th_wait(&q[0], (uint16_t)i), 0);
+	CHECK(weft_nvmf_tcp_next_ns(h.tcp) != 0);
+	/* one that ends while it waits */
+	h.frozen = true;
+	turn_reads(&q[0], in);
+	for (unsigned int i = 0; i < 200; i++)
+		th_step(&h);
+	CHECK_EQ(weft_nvmf_tcp_next_ns(h.tcp), 0);
+	for (unsigned int k = 0; k < TURN_QUEUES; k++)
+		th_close(&q[k]);
+	for (unsigned int i = 0; i < 200; i++)
+		th_step(&h);
+	h.frozen = false;
+	end();
+}
+
 WEFT_TEST_MAIN({"data of every length, with and without digests", test_data},
                {"the last data is the answer", test_success}, {"full queues", test_full},
                {"full queues, loss", test_loss}, {"PDUs cut at every octet", test_cuts},
-               {"several queues", test_queues}, {"capsules wait for memory", test_waits},
+               {"several queues", test_queues},
+               {"many short answers in a turn of the worker", test_turns},
+               {"capsules wait for memory", test_waits},
                {"data with a wrong digest", test_data_digest},
                {"a header with a wrong digest", test_header_digest},
                {"H2CData that was not asked for", test_bad_data},
