@@ -77,6 +77,7 @@ cm_peer_call(struct weft_vworker *vw, const struct weft_ip *ip)
 		if (p == NULL)
 			return NULL;
 		p->ip = name;
+		TAILQ_INIT(&p->streams);
 		LIST_INSERT_HEAD(bucket, p, link);
 	}
 	p->requests++;

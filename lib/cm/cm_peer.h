@@ -25,6 +25,15 @@ struct cm_crowd {
 	uint32_t conns;
 };
 
+/** A stream, which is never reset for another connection, but counts for its address. */
+struct cm_push_stream {
+	TAILQ_ENTRY(cm_push_stream) link; /**< of peer->streams */
+	struct cm_peer *peer;
+	const struct weft_tcp_conn *tcp;
+	uint64_t entered_ns;
+	bool in_use; /**< when it was looked at */
+};
+
 /** A remote address with requests or connections on this worker. */
 struct cm_peer {
 	LIST_ENTRY(cm_peer) link;
@@ -32,6 +41,9 @@ struct cm_peer {
 	uint32_t requests, conns;
 	uint32_t in_use; /**< of conns, those known to be in use (cm_push.c) */
 	struct cm_crowd crowd[CM_PUSH_STANDINGS];
+	TAILQ_HEAD(cm_push_streams, cm_push_stream)
+	streams;            /**< of conns; the next one to be looked at first */
+	uint64_t looked_ns; /**< when that was done */
 };
 
 /** The peer with this address, or NULL. */
@@ -59,8 +71,12 @@ void cm_push_fini(struct weft_cm_worker *w);
 /** An accepted connection is added, or its standing changes. */
 void cm_push_enter(struct weft_cm_conn *c);
 void cm_push_leave(struct weft_cm_conn *c);
+/** Likewise a stream. It leaves before its TCP connection ends. */
+void cm_push_stream_enter(struct weft_vworker *vw, struct cm_push_stream *s, struct cm_peer *peer,
+                          const struct weft_tcp_conn *tcp);
+void cm_push_stream_leave(struct weft_vworker *vw, struct cm_push_stream *s);
 /** Whether a connection might be reset for one of this address. */
-bool cm_push_may(const struct weft_vworker *vw, const struct weft_ip *remote, bool own);
+bool cm_push_may(struct weft_vworker *vw, const struct weft_ip *remote, bool own);
 /** Reset it: TCP then has a connection free. Not inside an up-call of a QP. False: none. */
 bool cm_push_out(struct weft_vworker *vw, const struct weft_ip *remote);
 /** The same, for a peer that has used its share: resets a connection of another address of this

@@ -18,6 +18,9 @@
  * place, and the connections on which data moves most often stay the longest. A peer that has shown
  * who it is never loses its connection.
  *
+ * Streams (weft/stream.h) are not reset, but count for their address unless they are in use. They
+ * are looked at when it matters, the longest ago first, and take part in the three quarters.
+ *
  * Addresses are kept on lists by the number of their connections; each standing has an array of
  * lists. All connections that may be reset are on one of two lists, in use or not, in the order in
  * which data was last seen to move. A connection that is examined and has moved data since goes to
@@ -162,12 +165,28 @@ push_most(struct cm_push *push, unsigned int standing, uint32_t least)
  * accepted.
  */
 static bool
+push_moves(const struct weft_vworker *vw, const struct weft_tcp_conn *tcp, uint64_t entered_ns)
+{
+	const uint64_t moved_ns = weft_tcp_moved_ns(tcp);
+
+	return moved_ns >= entered_ns + PUSH_PROVEN_NS &&
+	       vw->sched.now_ns < moved_ns + PUSH_IDLE_NS;
+}
+
+static bool
 push_in_use(const struct weft_cm_conn *c)
 {
-	uint64_t moved_ns = weft_tcp_moved_ns(c->tcp);
+	return push_moves(c->qp->vw, c->tcp, c->entered_ns);
+}
 
-	return moved_ns >= c->entered_ns + PUSH_PROVEN_NS &&
-	       c->qp->vw->sched.now_ns < moved_ns + PUSH_IDLE_NS;
+/** Whether one more connection may be protected as one in use. */
+static bool
+push_has_quarter(const struct weft_vworker *vw)
+{
+	const struct cm_push *push = vw->cm->push;
+	const uint32_t all = push->nconns[0] + push->nconns[1] + vw->cm->nstreams;
+
+	return push->nconns[1] + vw->cm->streams_in_use < all - all / 4;
 }
 
 /** Whether a connection is a stranger's that has sent nothing for PUSH_QUIET_NS. */
@@ -220,6 +239,58 @@ push_of_crowd(struct cm_crowd *crowd, const struct weft_ip *but)
 	return idle;
 }
 
+/* ---- Streams ---- */
+
+void
+cm_push_stream_enter(struct weft_vworker *vw, struct cm_push_stream *s, struct cm_peer *peer,
+                     const struct weft_tcp_conn *tcp)
+{
+	*s = (struct cm_push_stream){.peer = peer, .tcp = tcp, .entered_ns = vw->sched.now_ns};
+	TAILQ_INSERT_TAIL(&peer->streams, s, link);
+	vw->cm->nstreams++;
+}
+
+static void
+push_stream_set(struct weft_vworker *vw, struct cm_push_stream *s, bool in_use)
+{
+	s->peer->in_use += (uint32_t)in_use - s->in_use;
+	vw->cm->streams_in_use += (uint32_t)in_use - s->in_use;
+	s->in_use = in_use;
+}
+
+void
+cm_push_stream_leave(struct weft_vworker *vw, struct cm_push_stream *s)
+{
+	push_stream_set(vw, s, false);
+	TAILQ_REMOVE(&s->peer->streams, s, link);
+	vw->cm->nstreams--;
+}
+
+/** See which streams of an address are in use: each once, at most PUSH_LOOKS of them. */
+static void
+push_look(struct weft_vworker *vw, struct cm_peer *peer)
+{
+	struct cm_push_stream *s, *last;
+	unsigned int looks = 0;
+
+	if (peer == NULL || peer->looked_ns == vw->sched.now_ns)
+		return;
+	peer->looked_ns = vw->sched.now_ns;
+	last = TAILQ_LAST(&peer->streams, cm_push_streams);
+	do {
+		s = TAILQ_FIRST(&peer->streams);
+		if (s == NULL)
+			return;
+		push_stream_set(vw, s, false);
+		push_stream_set(vw, s,
+		                push_moves(vw, s->tcp, s->entered_ns) && push_has_quarter(vw));
+		TAILQ_REMOVE(&peer->streams, s, link);
+		TAILQ_INSERT_TAIL(&peer->streams, s, link);
+	} while (s != last && ++looks < PUSH_LOOKS);
+}
+
+/* ---- Which one goes ---- */
+
 /** Requests and connections of an address that are not known to be in use. */
 static uint32_t
 push_unused(const struct cm_peer *peer)
@@ -231,7 +302,10 @@ push_unused(const struct cm_peer *peer)
 static bool
 push_may_go(const struct weft_cm_conn *c, uint32_t mine)
 {
-	return !c->qp->aborting && push_unused(c->peer) + c->in_use > mine;
+	if (c->qp->aborting)
+		return false;
+	push_look(c->qp->vw, c->peer);
+	return push_unused(c->peer) + c->in_use > mine;
 }
 
 /** A connection of the list of those in use that is no longer in use. The others go to the end. */
@@ -266,8 +340,7 @@ push_of_idle(struct cm_push *push, uint32_t mine)
 	for (c = TAILQ_FIRST(&push->conns[0]); c != NULL && looks++ < PUSH_LOOKS; c = next) {
 		next = TAILQ_NEXT(c, push_link);
 		if (c->seen_ns != weft_tcp_moved_ns(c->tcp)) {
-			uint32_t all = push->nconns[0] + push->nconns[1];
-			bool used = push_in_use(c) && push->nconns[1] < all - all / 4;
+			bool used = push_in_use(c) && push_has_quarter(c->qp->vw);
 
 			push_take(push, c);
 			push_put(push, c, used);
@@ -306,14 +379,17 @@ push_go(struct weft_vworker *vw, struct weft_cm_conn *c)
 }
 
 bool
-cm_push_may(const struct weft_vworker *vw, const struct weft_ip *remote, bool own)
+cm_push_may(struct weft_vworker *vw, const struct weft_ip *remote, bool own)
 {
-	uint32_t mine = push_unused(cm_peer_of(vw, remote));
+	struct cm_peer *peer = cm_peer_of(vw, remote);
+	uint32_t mine;
 
 	if (vw->cm->push == NULL)
 		return false;
 	if (own)
-		return push_has(cm_peer_of(vw, remote));
+		return push_has(peer);
+	push_look(vw, peer); /* once in a turn of the worker, however many SYNs it has */
+	mine = push_unused(peer);
 	/* A guess: a search costs more than a SYN may. */
 	return push_most(vw->cm->push, WEFT_STANDING_STRANGER, mine + 1) != NULL ||
 	       push_most(vw->cm->push, WEFT_STANDING_HOLDER, mine + 1) != NULL;
@@ -322,11 +398,14 @@ cm_push_may(const struct weft_vworker *vw, const struct weft_ip *remote, bool ow
 bool
 cm_push_out(struct weft_vworker *vw, const struct weft_ip *remote)
 {
-	uint32_t mine = push_unused(cm_peer_of(vw, remote));
+	struct cm_peer *peer = cm_peer_of(vw, remote);
 	struct weft_cm_conn *c = NULL;
+	uint32_t mine;
 
 	if (vw->cm->push == NULL)
 		return false;
+	push_look(vw, peer);
+	mine = push_unused(peer);
 	c = push_of_crowd(push_most(vw->cm->push, WEFT_STANDING_STRANGER, mine + 2), NULL);
 	if (c != NULL && !push_quiet(c))
 		c = NULL;

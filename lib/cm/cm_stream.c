@@ -21,14 +21,16 @@ stream_free(struct weft_work_item *m)
 static void
 stream_release(struct weft_stream *s)
 {
+	struct cm_peer *peer = s->push.peer;
+
+	cm_push_stream_leave(s->vw, &s->push);
 	s->tcp = NULL;
 	weft_task_cancel(&s->vw->sched, &s->task);
 	if (s->seg != NULL)
 		rte_pktmbuf_free(s->seg);
 	s->seg = NULL;
 	TAILQ_REMOVE(&s->vw->cm->streams, s, link);
-	cm_peer_drop(s->peer);
-	s->peer = NULL;
+	cm_peer_drop(peer);
 }
 
 /** Likewise, and the memory goes later: an up-call of it may be running. */
@@ -144,7 +146,7 @@ stream_new(struct cm_stream_lsn *lsn, struct cm_peer *peer, struct weft_tcp_conn
 	}
 	s->vw = lsn->vw;
 	s->tcp = c;
-	s->peer = peer;
+	cm_push_stream_enter(lsn->vw, &s->push, peer, c);
 	s->later.fn = stream_free;
 	weft_task_init(&s->task, stream_turn);
 	weft_handle_init(&s->h, WEFT_KIND(STREAM));

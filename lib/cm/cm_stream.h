@@ -41,8 +41,8 @@ struct weft_stream {
 	struct weft_tcp_conn *tcp; /**< NULL: it has ended */
 	const struct weft_stream_ops *ops;
 	void *user;
-	struct cm_peer *peer;
-	struct rte_mbuf *seg; /**< under construction; NULL: none */
+	struct cm_push_stream push; /**< and its peer */
+	struct rte_mbuf *seg;       /**< under construction; NULL: none */
 	uint32_t seg_room_bytes;
 	bool wants_turn;               /**< a write has used up its share of the worker's time */
 	bool closed;                   /**< by the owner */

@@ -49,6 +49,8 @@ struct weft_cm_worker {
 	uint64_t peer_key[2];              /**< key of the hash table */
 	struct weft_lanes lanes; /**< of the long work of accepted connections; made with peers */
 	struct cm_push *push;    /**< accepted connections that may be reset; NULL: none yet */
+	/** streams, and those of them that are known to be in use (cm_push.c) */
+	uint32_t nstreams, streams_in_use;
 	struct weft_mpa_keep mpa_keep; /**< of incomplete FPDUs of all streams */
 };
 

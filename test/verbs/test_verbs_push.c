@@ -6,9 +6,10 @@
  * are never reset. Three addresses are used: IPv4, IPv6 and IPv6 link-local.
  */
 
+#include <weft/stream.h>
 #include "cm_peer.h"
-#include "vt.h"
 #include "vt_raw.h"
+#include "vt_tcp.h"
 
 #define CONNS 16
 
@@ -384,7 +385,109 @@ test_neighbours(void)
 	stop();
 }
 
+/* ---- Streams ---- */
+
+#define STREAMS     8
+#define STREAM_PORT 4420
+
+static struct vt_tcp peer[STREAMS];
+
+static void
+stream_received(void *user, const void *data, size_t bytes)
+{
+	(void)user, (void)data, (void)bytes;
+}
+
+static void
+stream_quiet(void *user)
+{
+	(void)user;
+}
+
+static void
+stream_ended(void *user, int status)
+{
+	(void)user, (void)status;
+}
+
+static int
+stream_accept(void *user, struct weft_stream *s, struct weft_worker *w,
+              const struct sockaddr_storage *remote)
+{
+	static const struct weft_stream_ops ops = {.received = stream_received,
+	                                           .writable = stream_quiet,
+	                                           .eof = stream_quiet,
+	                                           .ended = stream_ended};
+
+	(void)user, (void)w, (void)remote;
+	return weft_stream_set_user(s, &ops, NULL);
+}
+
+/** For half_s half seconds, the streams below the number n, and connections of V4 below v4, send an
+ * octet each half second. */
+static void
+stream_talk(unsigned int half_s, unsigned int n, unsigned int v4)
+{
+	while (half_s-- > 0) {
+		for (unsigned int i = 0; i < n; i++)
+			vt_tcp_send(&peer[i], "x", 1);
+		talk(1, v4, 0);
+	}
+}
+
+/** Streams in use do not count for their address: neither against a new connection of it, nor for
+ * a reset of another one of it. Those that are not in use do. */
+static void
+test_streams(void)
+{
+	const struct sockaddr_in sa = vt_addr(1, STREAM_PORT);
+	const struct weft_stream_listen_attr la = {
+	        .size = sizeof(la), .accept = stream_accept, .max_conns_per_peer = 4 * CONNS};
+
+	for (unsigned int round = 0; round < 2; round++) {
+		const unsigned int v6 = round == 0 ? STREAMS : 1, v4 = 2 * round;
+		struct weft_stream_listener *lsn;
+
+		start_of(STREAMS + v6 + v4 + round, true, 20 + round);
+		CHECK_EQ(weft_stream_listen(t.n[1].ctx, (const struct sockaddr *)&sa, sizeof(sa),
+		                            &la, &lsn),
+		         0);
+		for (unsigned int i = 0; i < STREAMS; i++) {
+			vt_tcp_open(&t, &peer[i], STREAM_PORT);
+			CHECK(peer[i].up);
+		}
+		for (unsigned int i = 0; i < v4; i++)
+			CHECK(enter(VT_V4, i, WEFT_STANDING_HOLDER));
+		for (unsigned int i = 0; i < v6; i++)
+			CHECK(enter(VT_V6, i, WEFT_STANDING_HOLDER));
+		if (round == 0) {
+			/* its address has as many connections as the other one */
+			CHECK(!enter(VT_V4, 0, WEFT_STANDING_HOLDER));
+			stream_talk(4, STREAMS, 0);
+			CHECK(enter(VT_V4, 1, WEFT_STANDING_HOLDER));
+			CHECK_EQ(alive(VT_V6), v6 - 1);
+			CHECK_EQ(pushed(), 1);
+		} else {
+			CHECK(enter(VT_V6_LL, 0, WEFT_STANDING_HOLDER));
+			/* each address has one that is not in use */
+			stream_talk(4, STREAMS, 1);
+			CHECK(!enter(VT_V6_LL, 1, WEFT_STANDING_HOLDER));
+			CHECK_EQ(pushed(), 0);
+			stream_talk(12, 0, 1);
+			CHECK(enter(VT_V6_LL, 2, WEFT_STANDING_HOLDER));
+			CHECK(h[VT_V4][0].conn != NULL && h[VT_V4][1].conn == NULL);
+			CHECK(alive(VT_V6) == 1 && alive(VT_V6_LL) == 2);
+		}
+		for (unsigned int i = 0; i < STREAMS; i++) {
+			CHECK(!peer[i].ended);
+			vt_tcp_end(&peer[i]);
+		}
+		weft_stream_unlisten(lsn);
+		stop();
+	}
+}
+
 WEFT_TEST_MAIN({"equal parts", test_equal}, {"the longest idle", test_idle},
                {"standing", test_standing}, {"whatever comes", test_fair}, {"in use", test_in_use},
                {"one each", test_one_each}, {"the last quarter", test_last_quarter},
-               {"neighbours", test_neighbours})
+               {"neighbours", test_neighbours}, {"streams in use", test_streams})
