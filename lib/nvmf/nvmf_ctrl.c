@@ -182,6 +182,7 @@ nvmf_ctrl_leave(struct weft_nvmf_queue *q)
 	}
 	over = c->admin == NULL && c->io_queues == 0;
 	if (over) {
+		nvmf_resv_ctrl_gone(c);
 		LIST_REMOVE(c, link);
 		nvmf_loss_put(c->subsys, c->losses);
 		t->stats.ctrls--;

@@ -78,24 +78,30 @@ resv_told(const struct nvmf_resv_told *told, const uint8_t *hostid)
 	return NVMF_NOTICE_NONE;
 }
 
-/** Controllers see the change, and hosts are told of it. */
+/** A controller sees the change, and its host is told of it. */
 static void
-resv_show(struct weft_nvmf *t, const struct nvmf_resv *r)
+resv_show_ctrl(struct nvmf_ctrl *c, const struct nvmf_resv *r)
 {
+	const uint8_t notice = c->resv == NULL ? 0 : resv_told(&r->told, c->hostid);
 	const struct nvmf_ns *ns;
-	struct nvmf_ctrl *c;
 
-	LIST_FOREACH (c, &t->ctrls, link) {
-		const uint8_t notice = c->resv == NULL ? 0 : resv_told(&r->told, c->hostid);
-
-		TAILQ_FOREACH (ns, &r->ns, resv_link) {
-			if (ns->subsys != c->subsys)
-				continue;
-			resv_set(c, ns->nsid - 1, r);
-			if (notice != NVMF_NOTICE_NONE)
-				resv_notice(c, ns->nsid, notice);
-		}
+	TAILQ_FOREACH (ns, &r->ns, resv_link) {
+		if (ns->subsys != c->subsys)
+			continue;
+		resv_set(c, ns->nsid - 1, r);
+		if (notice != NVMF_NOTICE_NONE)
+			resv_notice(c, ns->nsid, notice);
 	}
+}
+
+void
+nvmf_resv_ctrl_gone(struct nvmf_ctrl *c)
+{
+	struct nvmf_resv *r;
+
+	LIST_FOREACH (r, &c->target->resvs, link)
+		if (r->show == c)
+			r->show = LIST_NEXT(c, link);
 }
 
 /* ---- A change ---- */
@@ -151,15 +157,32 @@ nvmf_resv_leave(struct nvmf_slot *s)
 	nvmf_unlock(t);
 }
 
-static void
-resv_commit(struct weft_nvmf *t, struct nvmf_resv *r)
+void
+nvmf_resv_show(struct weft_nvmf *t, struct nvmf_resv *r)
 {
-	r->now = r->next;
-	resv_show(t, r);
+	for (uint32_t i = 0; i < NVMF_RESV_SHOW && r->show != NULL; i++) {
+		resv_show_ctrl(r->show, r);
+		r->show = LIST_NEXT(r->show, link);
+	}
+	if (r->show != NULL)
+		return;
+	r->showing = false;
 	for (uint32_t i = 0; r->fence && r->told.n > 0 && i < WEFT_NVMF_MAX_GROUPS; i++)
 		if (t->groups[i] != NULL)
 			r->fences |= 1ULL << i;
 	if (r->fences != 0)
+		nvmf_resv_wake(t);
+}
+
+/** Controllers that come from now on see it as they come. */
+static void
+resv_commit(struct weft_nvmf *t, struct nvmf_resv *r)
+{
+	r->now = r->next;
+	r->showing = true;
+	r->show = LIST_FIRST(&t->ctrls);
+	nvmf_resv_show(t, r);
+	if (r->showing)
 		nvmf_resv_wake(t);
 }
 
@@ -240,7 +263,7 @@ weft_nvmf_resv_changed(struct weft_nvmf *t, const uint8_t uuid[16], int status)
 bool
 nvmf_resv_is_over(const struct nvmf_resv *r)
 {
-	return !r->keeping && r->fences == 0;
+	return !r->keeping && !r->showing && r->fences == 0;
 }
 
 void

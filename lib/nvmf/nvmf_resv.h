@@ -11,7 +11,8 @@
  * an octet for each namespace that says what its host may do. A command is counted in `under_way`
  * of its namespace, and then reads the octet. A change stores the octets, and then, if it has to
  * end the commands of others (Preempt and Abort), has each group look for them. So one of the two
- * sees the other.
+ * sees the other. The octets are stored for some controllers at a time: the lock is others', too.
+ * The group of the change's command goes on in its next poll.
  */
 
 #include <stdatomic.h>
@@ -21,6 +22,8 @@
 #include "weft_nvmf.h"
 
 #define NVMF_NOTICES 32U /**< of a controller, that its host has not read */
+/** Controllers that see a change before the lock is given back: some 10 us. */
+#define NVMF_RESV_SHOW 32U
 
 struct nvmf_ctrl;
 struct nvmf_ns;
@@ -75,9 +78,11 @@ struct nvmf_resv {
 	struct nvmf_slot *slot;        /**< its command; NULL: there is none */
 	TAILQ_HEAD(, nvmf_slot) waits; /**< commands behind it, in the order of their coming */
 	bool keeping;                  /**< the owner has it */
-	bool fence;      /**< commands of hosts that lose their registration end first */
-	uint64_t fences; /**< groups that have not ended them: a bit each */
-	uint16_t status; /**< its result */
+	bool showing;           /**< it is made; controllers from `show` on do not see it yet */
+	struct nvmf_ctrl *show; /**< NULL: there are no more */
+	bool fence;             /**< commands of hosts that lose their registration end first */
+	uint64_t fences;        /**< groups that have not ended them: a bit each */
+	uint16_t status;        /**< its result */
 	struct nvmf_resv_state next;
 	struct nvmf_resv_told told;
 	struct weft_nvmf_resv_change change;
@@ -98,6 +103,10 @@ void nvmf_resv_leave_ns(struct nvmf_ns *ns);
 void nvmf_resv_end(struct weft_nvmf *t);
 /** A controller has come. -ENOMEM. */
 int nvmf_resv_ctrl(struct nvmf_ctrl *c);
+/** It is about to go from the target's list. */
+void nvmf_resv_ctrl_gone(struct nvmf_ctrl *c);
+/** Have NVMF_RESV_SHOW more controllers see the change of r->slot. */
+void nvmf_resv_show(struct weft_nvmf *t, struct nvmf_resv *r);
 /** The command may begin. False: it waits for its turn, in the row of r->waits. */
 bool nvmf_resv_turn(struct nvmf_slot *s);
 /** The change is over, or was none: the next command may begin. */

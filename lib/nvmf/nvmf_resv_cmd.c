@@ -301,6 +301,28 @@ resv_fence(struct weft_nvmf_group *g)
 		g->next_ns = NVMF_MIN(g->next_ns, g->now_ns + FENCE_LOOK_NS);
 }
 
+/** Have more controllers see a change that a command of the group has made. */
+static void
+resv_go_on(struct weft_nvmf_group *g)
+{
+	const struct weft_nvmf_queue *q;
+	struct nvmf_resv *r = NULL;
+	const struct nvmf_slot *s;
+
+	nvmf_lock(g->target);
+	TAILQ_FOREACH (q, &g->queues, link)
+		TAILQ_FOREACH (s, &q->busy, link)
+			if (r == NULL && s->resv_step == NVMF_STEP_OWNS && s->ns->resv->showing)
+				r = s->ns->resv;
+	if (r != NULL) {
+		nvmf_resv_show(g->target, r);
+		/* the next poll goes on with it, or looks for another one */
+		g->resv.fencing = true;
+		g->next_ns = 0;
+	}
+	nvmf_unlock(g->target);
+}
+
 void
 nvmf_resv_poll(struct weft_nvmf_group *g)
 {
@@ -312,6 +334,7 @@ nvmf_resv_poll(struct weft_nvmf_group *g)
 	    !g->resv.fencing)
 		return;
 	resv_fence(g);
+	resv_go_on(g);
 	for (;;) {
 		nvmf_lock(g->target);
 		s = resv_ready(g, &over, &status);

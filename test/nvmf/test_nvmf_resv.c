@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "nvmf_resv_state.h"
+#include "nvmf_priv.h"
 #include "nvmf_rig.h"
 
 #define NEVER(status) ((uint16_t)((status) | WEFT_NVMF_DNR))
@@ -187,10 +187,11 @@ host_down(struct host *a)
 }
 
 static void
-begin_with(bool keeps)
+begin_of(bool keeps, uint32_t ctrls)
 {
 	memset(&n, 0, sizeof(n));
 	memset(&owner, 0, sizeof(owner));
+	n.attr.max_ctrls = ctrls;
 	if (keeps)
 		n.attr.resv = (struct weft_nvmf_resv_ops){
 		        .change = owner_change, .persists = true, .owner = &owner};
@@ -198,6 +199,12 @@ begin_with(bool keeps)
 	nv_start(&n);
 	for (unsigned int i = 0; i < HOSTS; i++)
 		host_up(&h[i], i);
+}
+
+static void
+begin_with(bool keeps)
+{
+	begin_of(keeps, 0);
 }
 
 static void
@@ -1134,6 +1141,83 @@ test_restart(void)
 	end();
 }
 
+/* ---- Many controllers ---- */
+
+#define MANY (NVMF_RESV_SHOW * 6)
+
+/** How many controllers of hosts without a registration may not write. *all: how many there are. */
+static unsigned int
+many_see(unsigned int *all)
+{
+	const struct nvmf_ctrl *c;
+	unsigned int see = 0;
+
+	*all = 0;
+	LIST_FOREACH (c, &n.target->ctrls, link) {
+		if (c->hostid[15] <= HOSTS)
+			continue;
+		++*all;
+		see += atomic_load(&c->resv->may[0]) == NVMF_MAY_READ;
+	}
+	return see;
+}
+
+/** Some controllers at a time see a change; it is answered when all do, also if controllers come
+ * and go meanwhile. */
+static void
+test_many(void)
+{
+	static struct nv_queue many[MANY], more;
+
+	for (unsigned int keeps = 0; keeps < 2; keeps++) {
+		unsigned int all = 0, see = 0, polls = 0;
+		const struct nvmf_ctrl *next;
+		struct nv_queue *gone = NULL;
+		uint16_t cid, status = 0;
+		bool moved = false;
+		uint8_t data[16];
+
+		begin_of(keeps != 0, MANY + 16);
+		CHECK_EQ(reg(&h[HOLDER], keeps != 0 ? 3U << 30 : 0, 0, h[HOLDER].key), 0);
+		for (unsigned int i = 0; i < MANY; i++) {
+			n.host = (uint8_t)(HOSTS + 1 + i);
+			nv_admin(&n, i % 2, &many[i], NV_SUBSYS);
+		}
+		cid = resv_send(&h[HOLDER], WEFT_NVMF_IO_RESV_ACQUIRE, NVMF_RESV_WRITE << 8,
+		                h[HOLDER].key, 0, data);
+		while (!nv_answered(&h[HOLDER].io, cid, &status)) {
+			const unsigned int before = many_see(&all);
+
+			CHECK(polls++ < 1000);
+			if (owner.asked)
+				owner_do();
+			nv_poll(&n);
+			see = many_see(&all);
+			/* by the owner, and by each group */
+			CHECK(see <= before + 2 * NVMF_RESV_SHOW);
+			if (see == 0 || see == all || moved)
+				continue;
+			moved = true;
+			/* the one that is next goes, and another one comes */
+			next = LIST_FIRST(&n.target->resvs)->show;
+			CHECK(next != NULL && next->hostid[15] > HOSTS);
+			gone = &many[next->hostid[15] - HOSTS - 1];
+			nv_close(gone);
+			n.host = (uint8_t)(HOSTS + 1 + MANY);
+			nv_admin(&n, 0, &more, NV_SUBSYS);
+		}
+		CHECK_EQ(status, 0);
+		CHECK(moved);
+		CHECK_EQ(many_see(&all), all);
+		CHECK_EQ(all, MANY);
+		for (unsigned int i = 0; i < MANY; i++)
+			if (&many[i] != gone)
+				nv_close(&many[i]);
+		nv_close(&more);
+		end();
+	}
+}
+
 /** A volume that is given up: its next namespace has none of its reservations. */
 static void
 test_forget(void)
@@ -1381,6 +1465,7 @@ WEFT_TEST_MAIN({"each command by type and holder", test_table},
                {"report", test_report}, {"identify and effects", test_identify},
                {"notices and events", test_notices}, {"features 82h and 83h", test_features},
                {"a change is kept before it is seen", test_keep}, {"a restart", test_restart},
+               {"many controllers see a change", test_many},
                {"a volume that is given up", test_forget},
                {"a saved state: cuts and bits", test_saved}, {"two subsystems", test_subsystems},
                {"threads", test_threads})
