@@ -42,7 +42,7 @@ features_resv(const struct nvmf_slot *s)
 	return value;
 }
 
-/** Set 82h: of one namespace, or of all. */
+/** Set 82h: of one namespace, or of all that there are. */
 static void
 features_set_mask(const struct nvmf_slot *s)
 {
@@ -50,10 +50,10 @@ features_set_mask(const struct nvmf_slot *s)
 	const uint8_t mask = s->sqe.cdw[11] & RESV_MASK;
 
 	nvmf_lock(c->target);
-	if (s->sqe.nsid == WEFT_NVMF_NSID_ALL)
-		memset(c->resv->mask, mask, sizeof(c->resv->mask));
-	else
-		c->resv->mask[s->sqe.nsid - 1] = mask;
+	for (uint32_t nsid = 1; nsid <= c->subsys->max_nsid; nsid++)
+		if (s->sqe.nsid == nsid ||
+		    (s->sqe.nsid == WEFT_NVMF_NSID_ALL && nvmf_ns_active(c->subsys, nsid) != NULL))
+			c->resv->mask[nsid - 1] = mask;
 	nvmf_unlock(c->target);
 }
 

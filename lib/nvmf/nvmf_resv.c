@@ -20,13 +20,17 @@ resv_set(const struct nvmf_ctrl *c, uint32_t i, const struct nvmf_resv *r)
 void
 nvmf_resv_enter(struct nvmf_resv *r, struct nvmf_ns *ns)
 {
-	const struct nvmf_ctrl *c;
+	struct nvmf_ctrl *c;
 
 	ns->resv = r;
 	TAILQ_INSERT_TAIL(&r->ns, ns, resv_link);
-	LIST_FOREACH (c, &ns->subsys->target->ctrls, link)
-		if (c->subsys == ns->subsys)
-			resv_set(c, ns->nsid - 1, ns->resv);
+	LIST_FOREACH (c, &ns->subsys->target->ctrls, link) {
+		if (c->subsys != ns->subsys)
+			continue;
+		resv_set(c, ns->nsid - 1, ns->resv);
+		/* what a host has set was of another namespace */
+		c->resv->mask[ns->nsid - 1] = 0;
+	}
 }
 
 int

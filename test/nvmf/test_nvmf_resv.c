@@ -981,6 +981,7 @@ static void
 test_features(void)
 {
 	struct weft_nvmf_ns_attr attr;
+	struct weft_nvmf_sqe sqe;
 	uint8_t fid[] = {WEFT_NVMF_FEAT_RESV_MASK, WEFT_NVMF_FEAT_RESV_PERSIST};
 
 	begin();
@@ -993,6 +994,17 @@ test_features(void)
 			CHECK_EQ(feature(&h[0], set, fid[i], WEFT_NVMF_NSID_ALL, 0),
 			         set ? 0 : FIELD);
 		}
+	/* ONCS bit 4: nothing is saved, and no other value is selected */
+	for (unsigned int i = 0; i < 2; i++) {
+		sqe = nv_sqe(WEFT_NVMF_ADMIN_SET_FEATURES, 1, fid[i] | 1U << 31, 1, 0);
+		CHECK_EQ(nv_do(&h[0].admin, &sqe, NULL, 0), NEVER(WEFT_NVMF_NOT_SAVEABLE));
+		for (uint32_t sel = 1; sel < 8; sel++) {
+			sqe = nv_sqe(WEFT_NVMF_ADMIN_GET_FEATURES, 1, fid[i] | sel << 8, 0, 0);
+			CHECK_EQ(nv_do(&h[0].admin, &sqe, NULL, 0), FIELD);
+		}
+		CHECK_EQ(feature(&h[0], false, fid[i], 1, 0), 0);
+		CHECK_EQ(h[0].admin.result, 0);
+	}
 	CHECK_EQ(feature(&h[0], true, WEFT_NVMF_FEAT_RESV_MASK, WEFT_NVMF_NSID_ALL, 0xffffffff), 0);
 	CHECK_EQ(feature(&h[0], false, WEFT_NVMF_FEAT_RESV_MASK, 1, 0), 0);
 	CHECK_EQ(h[0].admin.result, 0xe);
@@ -1003,6 +1015,16 @@ test_features(void)
 	attr = n.ns;
 	attr.nsid = 3;
 	CHECK_EQ(weft_nvmf_ns_add(n.subsys, &attr), 0);
+	/* 82h of all was of those that there were; one that comes begins with the default, 0 */
+	CHECK_EQ(feature(&h[0], false, WEFT_NVMF_FEAT_RESV_MASK, 3, 0), 0);
+	CHECK_EQ(h[0].admin.result, 0);
+	CHECK_EQ(feature(&h[0], true, WEFT_NVMF_FEAT_RESV_MASK, 3, 2), 0);
+	CHECK_EQ(weft_nvmf_ns_remove(n.subsys, 3), 0);
+	CHECK_EQ(weft_nvmf_ns_add(n.subsys, &attr), 0);
+	CHECK_EQ(feature(&h[0], false, WEFT_NVMF_FEAT_RESV_MASK, 3, 0), 0);
+	CHECK_EQ(h[0].admin.result, 0);
+	CHECK_EQ(feature(&h[0], false, WEFT_NVMF_FEAT_RESV_MASK, 1, 0), 0);
+	CHECK_EQ(h[0].admin.result, 0xe);
 	CHECK_EQ(feature(&h[0], true, WEFT_NVMF_FEAT_RESV_PERSIST, 3, 1), WEFT_NVMF_NS_NOT_READY);
 	CHECK_EQ(feature(&h[0], true, WEFT_NVMF_FEAT_RESV_PERSIST, 1, 1), 0);
 	CHECK_EQ(feature(&h[1], false, WEFT_NVMF_FEAT_RESV_PERSIST, 3, 0), 0);
