@@ -505,7 +505,11 @@ static void
 lane_free(struct rate_lane *l)
 {
 	struct rate_node *n = l->n;
+	struct rate_walk *walk;
 
+	LIST_FOREACH (walk, &n->walks, link)
+		if (walk->next == l)
+			walk->next = TAILQ_NEXT(l, link);
 	lane_active(l, false);
 	lane_filled(l, false);
 	TAILQ_REMOVE(&n->lanes, l, link);
@@ -560,16 +564,37 @@ reap(struct rate_node *n, bool all)
 }
 
 void
-rate_clients(const struct rate_node *n,
+rate_walk_end(struct rate_walk *walk)
+{
+	if (walk->open)
+		LIST_REMOVE(walk, link);
+	*walk = (struct rate_walk){0};
+}
+
+uint32_t
+rate_clients(struct rate_node *n, struct rate_walk *walk, uint32_t most,
              bool (*fn)(void *arg, const struct quota_id *id, uint64_t ops, uint64_t bytes,
                         bool waits),
              void *arg)
 {
-	const struct rate_lane *l;
+	uint32_t told = 0;
 
-	TAILQ_FOREACH (l, &n->lanes, link)
+	if (!walk->open) {
+		LIST_INSERT_HEAD(&n->walks, walk, link);
+		walk->next = TAILQ_FIRST(&n->lanes);
+		walk->open = true;
+	}
+	while (walk->next != NULL && told < most) {
+		const struct rate_lane *l = walk->next;
+
+		walk->next = TAILQ_NEXT(l, link);
+		told++;
 		if (!fn(arg, &l->client->id, l->ops, l->bytes, !TAILQ_EMPTY(&l->waiting)))
-			return;
+			walk->next = NULL;
+	}
+	if (walk->next == NULL)
+		rate_walk_end(walk);
+	return told;
 }
 
 void

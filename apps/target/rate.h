@@ -78,6 +78,14 @@ struct rate_bucket {
 struct rate_lane;
 TAILQ_HEAD(rate_lanes, rate_lane);
 
+/** A walk over the clients of a node, in several calls of rate_clients(); zeros before the first
+ * one. The caller's memory. */
+struct rate_walk {
+	LIST_ENTRY(rate_walk) link; /**< in the node's walks, while it is open */
+	struct rate_lane *next;     /**< NULL: none is left */
+	bool open;
+};
+
 /** The rates of an export on one worker. */
 struct rate_node {
 	struct rate_export *x;
@@ -86,6 +94,7 @@ struct rate_node {
 	uint64_t (*now)(struct rate_node *n); /**< nanoseconds of any clock */
 	uint64_t now_ns;                      /**< as asked for last */
 	struct rate_lanes lanes;
+	LIST_HEAD(, rate_walk) walks;
 	struct rate_bucket bucket;
 	uint64_t weight, weighed_ns;
 	double share, clock; /**< clock: the turn that was charged last */
@@ -146,12 +155,16 @@ void rate_look(struct rate_node *n);
 /** Let go on what may; the time that was asked for has come. */
 void rate_run(struct rate_node *n);
 
-/** Tell of each client of the node what it was charged here since its lane was made, and whether
- * something of it waits, until fn answers false. */
-void rate_clients(const struct rate_node *n,
-                  bool (*fn)(void *arg, const struct quota_id *id, uint64_t ops, uint64_t bytes,
-                             bool waits),
-                  void *arg);
+/** Tell of at most `most` clients of the node, from where the walk is, what they were charged here
+ * since their lanes were made, and whether something of them waits. Returns of how many. The walk
+ * is over when it is not open any more; fn ends it by false. A client that comes or goes between
+ * two calls may be left out; each other one is told of once. */
+uint32_t rate_clients(struct rate_node *n, struct rate_walk *walk, uint32_t most,
+                      bool (*fn)(void *arg, const struct quota_id *id, uint64_t ops, uint64_t bytes,
+                                 bool waits),
+                      void *arg);
+/** Give a walk up. Does nothing if it is not open. */
+void rate_walk_end(struct rate_walk *walk);
 
 /** Free the lanes that no grant has, and that owe nothing. */
 void rate_reap(struct rate_node *n);

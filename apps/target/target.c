@@ -207,6 +207,7 @@ target_check(struct target *t, bool beside, char *err, size_t err_size)
 static void
 target_down(struct target *t)
 {
+	target_control_stopped(t);
 	target_conn_fini(t);
 	target_volumes_drain(t, TARGET_HANG_UP_MS);
 	target_nvmf_down(t);

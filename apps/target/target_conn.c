@@ -8,6 +8,7 @@
 
 #include "addr.h"
 #include "target.h"
+#include "target_control.h"
 #include "target_grant.h"
 #include "target_metrics.h"
 #include "target_quota.h"
@@ -105,6 +106,7 @@ target_conn_close(struct target_conn *c)
 		target_grant_drop(g);
 	target_vgrants_end(c);
 	target_metrics_conn_gone(c);
+	target_control_conn_gone(c);
 	if (c->qp != NULL)
 		weft_qp_destroy(c->qp);
 	if (c->rpc != NULL)

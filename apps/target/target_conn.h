@@ -22,6 +22,7 @@ struct target_clients;
 struct target_conn;
 struct target_grant;
 struct target_vio;
+struct control_part;
 struct target_vworker;
 
 /** What lower parts call in the parts above them; given when the worker is set up. Called on the
@@ -40,9 +41,10 @@ struct target_worker {
 	struct weft_cq *cq;
 	struct weft_rpc_budget *budget; /**< memory for calls and answers */
 	LIST_HEAD(, target_conn) conns;
-	LIST_HEAD(, target_conn) limbo; /**< closed connections that are still referenced */
-	struct weft_alarm *alarm;       /**< frees what is in limbo */
-	LIST_HEAD(, target_io) ios;     /**< WRITEs that wait for their flush */
+	LIST_HEAD(, control_part) looking; /**< jobs that are in the middle of the connections */
+	LIST_HEAD(, target_conn) limbo;    /**< closed connections that are still referenced */
+	struct weft_alarm *alarm;          /**< frees what is in limbo */
+	LIST_HEAD(, target_io) ios;        /**< WRITEs that wait for their flush */
 	LIST_HEAD(, target_grant) writers;
 	struct weft_alarm *writers_alarm; /**< checks whether the writers transfer data */
 	struct target_vworker *volumes;   /**< NULL: no export is a volume */

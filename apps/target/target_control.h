@@ -27,6 +27,7 @@
 
 #include "conf.h"
 #include "ctl_request.h"
+#include "rate.h"
 #include "sock_file.h"
 
 #define CONTROL_CLIENTS  64U  /**< clients at once */
@@ -34,6 +35,7 @@
 #define CONTROL_IDLE_S   60U  /**< a client that sends nothing, or half a line, is closed */
 #define CONTROL_SLOW_S   15U  /**< a client that does not take its answer is closed */
 #define CONTROL_FLUSH_MS 1000U
+#define CONTROL_SLICE    32U /**< connections that a worker looks at in one poll */
 
 struct control;
 struct control_conn;
@@ -54,10 +56,16 @@ struct control_part {
 	bool called;
 	struct control_conn *rows, *before; /**< before: those of the first sample */
 	struct control_lane *lanes, *lanes_before;
+	/* What is copied is copied in slices (target_control_collect.c). The worker alone. */
+	LIST_ENTRY(control_part) looking; /**< in the worker's `looking`, while `looks` */
+	struct target_conn *next_conn;    /**< its end moves this on */
+	struct rate_walk walk;
+	struct weft_alarm *alarm; /**< of the next slice */
+	uint32_t next_limited;    /**< index in the job's `limited` */
+	bool looks, conns_done;
 	uint32_t *holds, nholds, max_holds; /**< of the rows */
 	struct slow_ring *slow;             /**< a copy */
-	uint32_t nrows, max_rows, left_out, closed, nbefore, nlanes, nlanes_before;
-	uint32_t lane_of; /**< of whose export a lane is now */
+	uint32_t nrows, max_rows, left_out, closed, nbefore, nlanes, max_lanes, nlanes_before;
 };
 
 /** What an export had counted when the first sample was taken. */
@@ -88,6 +96,7 @@ struct control_job {
 	double took_s;        /**< how long it has measured; 0: it has not */
 	struct control_export_sample *before; /**< by number of the export; NULL: none */
 	json_t *rows;                         /**< for the handler */
+	uint32_t *limited, nlimited;          /**< slots of exports that have rates */
 	json_t *hosts;    /**< NVMe hosts in the first sample; owned; NULL: none was taken */
 	atomic_uint left; /**< workers that have not done their part */
 	struct control_part part[CONF_WORKERS_MAX];
@@ -101,7 +110,9 @@ struct control_handler {
 	bool (*program)(struct control_job *job);
 	/** Before the workers are called; false: the fault is set. May be NULL. */
 	bool (*prepare)(struct control_job *job);
-	void (*worker)(struct control_part *part);
+	/** A slice of its part, of CONTROL_SLICE connections, exports or clients; false: it is
+	 * called again in a later poll. */
+	bool (*worker)(struct control_part *part);
 	/** All workers are done: set the result. */
 	void (*finish)(struct control_job *job);
 	/** Of one that measures rates, by two samples that lie `interval_ms` apart: keep the first
@@ -184,6 +195,16 @@ bool control_socket_may(const struct control_socket *s, int fd, uid_t *uid, pid_
 /** NULL: the target has no handler for the method. */
 const struct control_handler *control_handler_find(const char *method);
 
+/* ---- target_control_collect.c: on the worker ---- */
+
+bool control_conns_collect(struct control_part *part);
+bool control_limits_collect(struct control_part *part);
+bool control_drop_collect(struct control_part *part);
+/** A connection of this worker ends. */
+void target_control_conn_gone(const struct target_conn *c);
+/** Workers are stopped: give up what they were in the middle of. */
+void target_control_stopped(struct target *t);
+
 /* ---- target_control_read.c, target_control_conns.c, target_control_limits.c: handlers that change
  * nothing ---- */
 
@@ -192,12 +213,10 @@ void control_exports(struct control_job *job);
 void control_exports_sample(struct control_job *job);
 /** Make room for a row of each connection. */
 bool control_conns_prepare(struct control_job *job);
-void control_conns_collect(struct control_part *part);
 void control_conns_sample(struct control_job *job);
 void control_connections(struct control_job *job);
 void control_clients(struct control_job *job);
 bool control_limits_prepare(struct control_job *job);
-void control_limits_collect(struct control_part *part);
 void control_limits_sample(struct control_job *job);
 void control_limits(struct control_job *job);
 /** The state of an export, as `exports` shows it. */
@@ -206,7 +225,7 @@ const char *control_export_state(const struct target_export *ex);
 /* ---- target_control_slow.c: likewise ---- */
 
 bool control_slow_prepare(struct control_job *job);
-void control_slow_collect(struct control_part *part);
+bool control_slow_collect(struct control_part *part);
 void control_slow(struct control_job *job);
 void control_slow_packets(struct control_job *job);
 
@@ -229,7 +248,6 @@ bool control_offline(struct control_job *job);
 bool control_online(struct control_job *job);
 bool control_stop(struct control_job *job);
 bool control_restart(struct control_job *job);
-void control_drop_collect(struct control_part *part);
 void control_drop(struct control_job *job);
 
 /* ---- target_control_exports.c: handlers that make and change exports ---- */

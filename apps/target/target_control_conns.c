@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file What the control socket tells of connections and clients. Each worker copies a row of each
- * of its connections; the rest is done on the control thread. */
+ * of its connections (target_control_collect.c); the rest is done here, on the control thread. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,65 +32,6 @@ control_conns_prepare(struct control_job *job)
 	}
 	return true;
 }
-
-/** A connection holds an export; once for each grant. False: there is no room. */
-static bool
-row_hold(struct control_part *part, struct control_conn *row, const struct target_export *ex)
-{
-	if (part->nholds == part->max_holds)
-		return false;
-	part->holds[part->nholds++] = (uint32_t)(ex - part->tw->t->exports);
-	row->nholds++;
-	return true;
-}
-
-/** False: there was no room for all of the exports that it holds. */
-static bool
-conn_row(struct control_part *part, const struct target_conn *c, struct control_conn *row)
-{
-	bool room = true;
-	const struct target_grant *g;
-	const struct target_vgrant *v;
-	struct weft_qp_info info;
-
-	weft_qp_query(c->qp, &info);
-	memcpy(row->peer, c->peer, sizeof(row->peer));
-	addr_host_str(&c->remote, row->host);
-	if (c->auth.state == HOST_AUTH_DONE)
-		memcpy(row->name, c->auth.name, sizeof(row->name));
-	row->is_log = c->rpc == NULL;
-	row->state = info.state;
-	row->qpn = info.qpn;
-	row->grants = c->ngrants;
-	row->tickets = atomic_load_explicit(&c->ntickets, memory_order_relaxed);
-	row->srtt_us = info.srtt_us;
-	row->unacked_bytes = info.unacked_bytes;
-	row->recv_bytes = info.recv_bytes;
-	row->sent_bytes = info.sent_bytes;
-	row->recv_msgs = info.recv_msgs;
-	row->sent_msgs = info.sent_msgs;
-	row->retrans_segs = info.retrans_segs;
-	row->hold_at = part->nholds;
-	LIST_FOREACH (g, &c->grants, link)
-		room = row_hold(part, row, g->ex) && room;
-	LIST_FOREACH (v, &c->vgrants, link) {
-		room = row_hold(part, row, v->ex) && room;
-		row->windows += v->nwindows;
-	}
-	return room;
-}
-
-void
-control_conns_collect(struct control_part *part)
-{
-	const struct target_conn *c;
-
-	LIST_FOREACH (c, &part->tw->conns, link)
-		if (part->nrows == part->max_rows || !conn_row(part, c, &part->rows[part->nrows++]))
-			part->left_out++;
-}
-
-/* ---- On the control thread ---- */
 
 static int
 by_number(const void *a, const void *b)

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "addr.h"
 #include "target.h"
 #include "target_control.h"
 #include "target_control_conns.h"
@@ -220,34 +219,6 @@ control_drain(struct control_job *job)
 }
 
 /* ---- Clients ---- */
-
-/** Whether a connection belongs to who is named: a name, an address, or address and port. */
-static bool
-drop_meant(const struct target_conn *c, const char *who)
-{
-	char host[ADDR_STR_MAX];
-
-	if (c->auth.state == HOST_AUTH_DONE && strcmp(c->auth.name, who) == 0)
-		return true;
-	return strcmp(c->peer, who) == 0 || strcmp(addr_host_str(&c->remote, host), who) == 0;
-}
-
-void
-control_drop_collect(struct control_part *part)
-{
-	/* The worker reads the parameter; no thread writes it while the job exists. */
-	const char *who = control_param(part->job, "client");
-	struct target_conn *c, *next;
-
-	for (c = LIST_FIRST(&part->tw->conns); c != NULL; c = next) {
-		next = LIST_NEXT(c, link);
-		if (!drop_meant(c, who))
-			continue;
-		part->closed++;
-		/* At once: a peer that does not answer any more could delay an end in order. */
-		part->tw->ops->close(c);
-	}
-}
 
 void
 control_drop(struct control_job *job)

@@ -73,6 +73,7 @@ control_job_put(struct control_job *job)
 		free(job->part[i].lanes_before);
 		free(job->part[i].slow);
 	}
+	free(job->limited);
 	free(job->before);
 	free(job);
 }
@@ -140,7 +141,10 @@ part_run(void *arg)
 	struct control_job *job = part->job;
 	const int wake_fd = job->t->control_queue->wake_fd;
 
-	job->handler->worker(part);
+	part->alarm = NULL;
+	while (!job->handler->worker(part))
+		if (weft_alarm_set(part->tw->w, 1, part_run, part, &part->alarm) == 0)
+			return; /* else the rest is done at once */
 	/* The last one's release is behind all parts; the control thread finishes the job. */
 	if (atomic_fetch_sub_explicit(&job->left, 1, memory_order_acq_rel) == 1)
 		job_done(job, wake_fd);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file What the control socket tells of limits, and of the clients at them. Each worker copies
- * its connections, and what clients were charged on exports that have limits. */
+ * its connections, and what clients were charged on exports that have limits
+ * (target_control_collect.c). */
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,6 @@
 #include "target.h"
 #include "target_control_conns.h"
 #include "target_nvmf.h"
-#include "target_rate.h"
 #include "target_volume.h"
 
 #define TOP       5U    /* clients of a limit */
@@ -126,40 +126,39 @@ has_rates(const struct conf_export *c)
 	        c->client_ops_per_s) != 0;
 }
 
-bool
-control_limits_prepare(struct control_job *job)
-{
-	for (uint32_t i = 0; i < job->t->stack.nworkers; i++) {
-		/* What is not written to takes no memory. */
-		job->part[i].lanes = calloc(LANES_MAX, sizeof(struct control_lane));
-		if (job->part[i].lanes == NULL)
-			return ctl_fail(&job->fault, CTL_INTERNAL, "out of memory");
-	}
-	return control_conns_prepare(job);
-}
-
-/** A client of an export; stops when there is no room. */
+/** The exports that have rates: workers look at no others. */
 static bool
-lane_row(void *arg, const struct quota_id *id, uint64_t ops, uint64_t bytes, bool waits)
+limited_find(struct control_job *job)
 {
-	struct control_part *part = arg;
+	struct target *t = job->t;
+	const uint32_t n = target_nexports(t);
 
-	if (part->nlanes == LANES_MAX)
+	free(job->limited);
+	job->nlimited = 0;
+	job->limited = malloc((n + 1) * sizeof(*job->limited));
+	if (job->limited == NULL)
 		return false;
-	part->lanes[part->nlanes++] = (struct control_lane){
-	        .export = part->lane_of, .id = *id, .ops = ops, .bytes = bytes, .waits = waits};
+	pthread_mutex_lock(&t->exports_lock);
+	for (uint32_t i = 0; i < n; i++)
+		if (!target_export_gone(&t->exports[i]) && has_rates(t->exports[i].conf))
+			job->limited[job->nlimited++] = i;
+	pthread_mutex_unlock(&t->exports_lock);
 	return true;
 }
 
-void
-control_limits_collect(struct control_part *part)
+bool
+control_limits_prepare(struct control_job *job)
 {
-	struct target *t = part->tw->t;
-	const uint32_t n = target_nexports(t);
+	bool ok = limited_find(job);
 
-	control_conns_collect(part);
-	for (part->lane_of = 0; part->lane_of < n; part->lane_of++)
-		target_rate_clients(part->tw, &t->exports[part->lane_of], lane_row, part);
+	for (uint32_t i = 0; i < job->t->stack.nworkers && ok; i++) {
+		/* What is not written to takes no memory. */
+		job->part[i].lanes = calloc(LANES_MAX, sizeof(struct control_lane));
+		job->part[i].max_lanes = LANES_MAX;
+		ok = job->part[i].lanes != NULL;
+	}
+	return ok ? control_conns_prepare(job)
+	          : ctl_fail(&job->fault, CTL_INTERNAL, "out of memory");
 }
 
 void

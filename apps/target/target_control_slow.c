@@ -30,12 +30,13 @@ control_slow_prepare(struct control_job *job)
 	return true;
 }
 
-void
+bool
 control_slow_collect(struct control_part *part)
 {
 	const struct slow_ring *r = part->tw->slow;
 
 	memcpy(part->slow, r, sizeof(*r));
+	return true;
 }
 
 /* ---- On the control thread ---- */

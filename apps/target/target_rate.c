@@ -161,14 +161,16 @@ target_rate_is_on(const struct target_worker *tw, const struct target_export *ex
 	return tw->rates[ex - tw->t->exports].node.on;
 }
 
-void
+uint32_t
 target_rate_clients(const struct target_worker *tw, const struct target_export *ex,
+                    struct rate_walk *walk, uint32_t most,
                     bool (*fn)(void *arg, const struct quota_id *id, uint64_t ops, uint64_t bytes,
                                bool waits),
                     void *arg)
 {
-	if (target_rate_is_on(tw, ex))
-		rate_clients(&tw->rates[ex - tw->t->exports].node, fn, arg);
+	if (!target_rate_is_on(tw, ex) && !walk->open)
+		return 0;
+	return rate_clients(&tw->rates[ex - tw->t->exports].node, walk, most, fn, arg);
 }
 
 /* ---- Connections ---- */

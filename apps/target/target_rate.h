@@ -12,6 +12,7 @@
 
 struct quota_id;
 struct rate_pass;
+struct rate_walk;
 struct target;
 struct target_conn;
 struct target_export;
@@ -33,11 +34,12 @@ void target_rate_look(struct target_worker *tw, const struct target_export *ex);
 
 /** Whether the worker keeps rates of the export. On the worker. */
 bool target_rate_is_on(const struct target_worker *tw, const struct target_export *ex);
-/** rate_clients() of an export that has rates; of another one it does nothing. */
-void target_rate_clients(const struct target_worker *tw, const struct target_export *ex,
-                         bool (*fn)(void *arg, const struct quota_id *id, uint64_t ops,
-                                    uint64_t bytes, bool waits),
-                         void *arg);
+/** rate_clients() of an export that has rates; of another one there is no client. */
+uint32_t target_rate_clients(const struct target_worker *tw, const struct target_export *ex,
+                             struct rate_walk *walk, uint32_t most,
+                             bool (*fn)(void *arg, const struct quota_id *id, uint64_t ops,
+                                        uint64_t bytes, bool waits),
+                             void *arg);
 
 /** The connection is about to get a grant: take a place of the export's connections (`max_conns`),
  * unless it has one, and open a pass in the rates of its client. -EUSERS: no place is free, counted
