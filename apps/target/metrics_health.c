@@ -33,7 +33,7 @@ why_not(const struct target_export *ex)
 		return "taken out of service by its operator";
 	if (!target_export_up(ex))
 		return "offline";
-	return target_file_lost(ex) ? "its file is lost" : NULL;
+	return target_file_seen_lost(ex) ? "its file is lost" : NULL;
 }
 
 static bool

@@ -40,7 +40,7 @@ control_status(struct control_job *job)
 	quota_stats(t->quota, &s);
 	for (uint32_t i = 0; i < target_nexports(t); i++) {
 		exports += !target_export_gone(&t->exports[i]);
-		served += target_may(&t->exports[i]) != 0;
+		served += target_seen_may(&t->exports[i]) != 0;
 	}
 	r = json_pack("{s:s, s:s, s:i, s:I, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:b}",
 	              "program", "weft-target", "version", WEFT_VERSION, "pid", (int)getpid(),
@@ -81,7 +81,7 @@ control_export_state(const struct target_export *ex)
 	}
 	if (!target_export_up(ex))
 		return "offline";
-	return target_file_lost(ex) ? "lost" : "served";
+	return target_file_seen_lost(ex) ? "lost" : "served";
 }
 
 /** What print() prints of the export, as a text. */
@@ -176,8 +176,8 @@ export_row(const struct control_job *job, struct target *t, struct target_export
 	uint64_t bytes = 0, bad;
 	json_t *row;
 
-	/* target_export_why() takes the lock itself. */
-	if (!target_export_why(ex, why, sizeof(why)))
+	/* target_export_seen_why() takes the lock itself. */
+	if (!target_export_seen_why(ex, why, sizeof(why)))
 		why[0] = '\0';
 	/* The medium is not closed, and the writer's connection exists, while it is held. */
 	pthread_mutex_lock(&ex->lock);
@@ -199,7 +199,7 @@ export_row(const struct control_job *job, struct target *t, struct target_export
 	                : target_is_log(ex)  ? "log"
 	                                     : "object",
 	                "capacity_bytes", (json_int_t)bytes, "rights",
-	                target_rights_str(target_may(ex), rights, sizeof(rights)), "grants",
+	                target_rights_str(target_seen_may(ex), rights, sizeof(rights)), "grants",
 	                (int)atomic_load_explicit(&ex->grants, memory_order_relaxed), "writer",
 	                writer, "place", control_text(target_place(conf)), "why", control_text(why),
 	                "mechanism", control_text(mechanism), "hash", conf->hash, "configured",

@@ -192,19 +192,24 @@ void target_exports_changed(struct target *t);
 bool target_export_gone(const struct target_export *ex);
 /** Whether the export's medium may be accessed. Any thread. */
 bool target_export_up(const struct target_export *ex);
-/** Whether the export is not served; buf gets the reason as text. Any thread; does not block for
- * long. */
+/** Whether the export is not served; buf gets the reason as text. Workers and the program's thread;
+ * does not block for long. */
 bool target_export_why(struct target_export *ex, char *buf, size_t size);
+/** The same as the watch has seen the file last. Any thread. */
+bool target_export_seen_why(struct target_export *ex, char *buf, size_t size);
 bool target_is_log(const struct target_export *ex);
 bool target_is_volume(const struct target_export *ex);
-/** target_file_lost() as the watch has seen the file last: without a call of the kernel. */
+/** target_file_lost() as the watch has seen the file last: without a call of the kernel. Any
+ * thread. */
 bool target_file_seen_lost(const struct target_export *ex);
-/** Whether an export's file is lost, as far as is known. Any thread, never blocks. */
+/** Whether an export's file is lost, as far as is known. Workers and the program's thread. */
 bool target_file_lost(const struct target_export *ex);
-/** The state of the file as text, as "was removed". */
-const char *target_file_str(const struct target_export *ex);
-/** The rights that an OPEN may get now. */
+/** The state of the file as text, as "was removed", as the watch has seen it last. Any thread. */
+const char *target_file_seen_str(const struct target_export *ex);
+/** The rights that an OPEN may get now. Workers and the program's thread. */
 uint32_t target_may(const struct target_export *ex);
+/** The same as the watch has seen the file last. Any thread. */
+uint32_t target_seen_may(const struct target_export *ex);
 /** Rights that a reservation of NVMe hosts leaves to clients (target_nvmf_resv.c). */
 uint32_t target_left_by_hosts(const struct target_export *ex);
 /** Offset in the medium of the first octet of the region that is granted. */

@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Whether an export is served, and what it grants. Any thread; nothing here blocks for
- * long. */
+/**
+ * @file Whether an export is served, and what it grants.
+ *
+ * A file that was removed is found at once by workers and the program's thread, which ask the
+ * kernel for its links. These are the threads that know that the file is not closed meanwhile. The
+ * others, which show exports, take what the watch of the files has seen last (target_watch.c): a
+ * file system that does not answer stops none of them.
+ */
 
 #include <stdio.h>
 #include <string.h>
@@ -85,9 +91,15 @@ target_export_up(const struct target_export *ex)
 }
 
 static enum target_file
+file_seen(const struct target_export *ex)
+{
+	return atomic_load_explicit(&ex->file, memory_order_relaxed);
+}
+
+static enum target_file
 file_known(const struct target_export *ex)
 {
-	enum target_file now = atomic_load_explicit(&ex->file, memory_order_relaxed);
+	enum target_file now = file_seen(ex);
 	struct stat st;
 
 	if (now == TARGET_FILE_HERE && ex->file_fd >= 0 && fstat(ex->file_fd, &st) == 0 &&
@@ -99,8 +111,7 @@ file_known(const struct target_export *ex)
 bool
 target_file_seen_lost(const struct target_export *ex)
 {
-	return !target_export_up(ex) ||
-	       atomic_load_explicit(&ex->file, memory_order_relaxed) != TARGET_FILE_HERE;
+	return !target_export_up(ex) || file_seen(ex) != TARGET_FILE_HERE;
 }
 
 bool
@@ -110,17 +121,18 @@ target_file_lost(const struct target_export *ex)
 }
 
 const char *
-target_file_str(const struct target_export *ex)
+target_file_seen_str(const struct target_export *ex)
 {
-	return state_words[file_known(ex)];
+	return state_words[file_seen(ex)];
 }
 
-bool
-target_export_why(struct target_export *ex, char *buf, size_t size)
+/** now: of an export that is up. */
+static bool
+export_why(struct target_export *ex, enum target_file now, char *buf, size_t size)
 {
 	if (target_export_up(ex)) {
-		snprintf(buf, size, "its file %s", target_file_str(ex));
-		return target_file_lost(ex);
+		snprintf(buf, size, "its file %s", state_words[now]);
+		return now != TARGET_FILE_HERE;
 	}
 	pthread_mutex_lock(&ex->lock);
 	snprintf(buf, size, "offline: %s", ex->why);
@@ -128,14 +140,37 @@ target_export_why(struct target_export *ex, char *buf, size_t size)
 	return true;
 }
 
-uint32_t
-target_may(const struct target_export *ex)
+bool
+target_export_why(struct target_export *ex, char *buf, size_t size)
+{
+	return export_why(ex, target_export_up(ex) ? file_known(ex) : file_seen(ex), buf, size);
+}
+
+bool
+target_export_seen_why(struct target_export *ex, char *buf, size_t size)
+{
+	return export_why(ex, file_seen(ex), buf, size);
+}
+
+/** What an OPEN may get of an export whose file is not lost. */
+static uint32_t
+export_may(const struct target_export *ex)
 {
 	const uint32_t may = atomic_load_explicit(&ex->rights, memory_order_relaxed);
 
-	if (target_file_lost(ex))
-		return 0;
 	return target_is_volume(ex) && ex->volume != NULL ? target_volume_may(ex, may) : may;
+}
+
+uint32_t
+target_may(const struct target_export *ex)
+{
+	return target_file_lost(ex) ? 0 : export_may(ex);
+}
+
+uint32_t
+target_seen_may(const struct target_export *ex)
+{
+	return target_file_seen_lost(ex) ? 0 : export_may(ex);
 }
 
 uint32_t

@@ -59,7 +59,7 @@ tel_exports(void *user, const char *params, struct weft_tel *tel)
 		if (target_export_gone(ex))
 			continue;
 		snprintf(n, sizeof(n), "%u", i);
-		if (target_export_why(ex, why, sizeof(why)))
+		if (target_export_seen_why(ex, why, sizeof(why)))
 			snprintf(text, sizeof(text), "%s: %s", ex->conf->name, why);
 		else
 			snprintf(text, sizeof(text), "%s", ex->conf->name);
@@ -111,8 +111,8 @@ tel_open_export(struct target *t, struct target_export *ex, struct weft_tel *tel
 	weft_tel_text(tel, "hash", ex->conf->hash);
 	weft_tel_u64(tel, "capacity_bytes", target_export_bytes(ex));
 	weft_tel_text(tel, "configured", target_rights_str(ex->conf->rights, text, sizeof(text)));
-	weft_tel_text(tel, "grants", target_rights_str(target_may(ex), text, sizeof(text)));
-	weft_tel_text(tel, "file", target_file_str(ex));
+	weft_tel_text(tel, "grants", target_rights_str(target_seen_may(ex), text, sizeof(text)));
+	weft_tel_text(tel, "file", target_file_seen_str(ex));
 	weft_tel_u64(tel, "files_lost",
 	             atomic_load_explicit(&ex->files_lost, memory_order_relaxed));
 	weft_tel_u64(tel, "grants_now", atomic_load_explicit(&ex->grants, memory_order_relaxed));
@@ -153,7 +153,7 @@ tel_one_export(struct target *t, const char *params, struct weft_tel *tel)
 	if (ex == NULL)
 		return -ENOENT;
 	weft_tel_text(tel, "path", target_place(ex->conf));
-	off = target_export_why(ex, text, sizeof(text));
+	off = target_export_seen_why(ex, text, sizeof(text));
 	weft_tel_u64(tel, "served", !off);
 	weft_tel_text(tel, "why", off ? text : "");
 	/* The medium is not closed while the lock is held. */

@@ -198,7 +198,7 @@ watch_one(struct target *t, struct target_export *ex)
 	atomic_fetch_add_explicit(&ex->files_lost, 1, memory_order_relaxed);
 	ui_msg(UI_ERR "export %s: LOST: %s %s; it is no longer served, and its grants "
 	              "are revoked",
-	       ex->conf->name, target_place(ex->conf), target_file_str(ex));
+	       ex->conf->name, target_place(ex->conf), target_file_seen_str(ex));
 	target_export_revoke(t, ex);
 }
 
