@@ -6,9 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "target_opening.h"
+#include "weft_volume_core.h"
 
 int
 opening_fail(const struct opening *o, int rc, const char *fmt, ...)
@@ -60,5 +62,22 @@ opening_is_zero(int fd, uint64_t begin, uint64_t end)
 		off += n;
 	}
 	free(buf);
+	return rc;
+}
+
+int
+opening_is_blank(const struct opening *o, int fd, uint64_t begin, uint64_t have)
+{
+	uint64_t at, len;
+	struct stat st;
+	int rc;
+
+	if (fstat(fd, &st) != 0)
+		return -errno;
+	if (!S_ISBLK(st.st_mode) || have <= o->bytes)
+		return opening_is_zero(fd, begin, have);
+	rc = opening_is_zero(fd, begin, o->bytes);
+	for (uint32_t i = 1; rc == 1 && weft_vol_format_place(have, o->bytes, i, &at, &len); i++)
+		rc = opening_is_zero(fd, at, at + len);
 	return rc;
 }

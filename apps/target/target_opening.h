@@ -24,6 +24,10 @@ int opening_fail(const struct opening *o, int rc, const char *fmt, ...)
         __attribute__((format(printf, 3, 4)));
 /** 1: octets [begin, end) are all zero; holes are not read. 0: they are not; -errno. */
 int opening_is_zero(int fd, uint64_t begin, uint64_t end);
+/** The same of what a new export of o->bytes may take of a medium of `have` octets. Of a file: all
+ * from `begin` on. Of a block device: what the export gets, and behind it the places of
+ * weft_vol_format_place(), as all of it may take hours. */
+int opening_is_blank(const struct opening *o, int fd, uint64_t begin, uint64_t have);
 
 /* ---- target_opening_fit.c: resize ---- */
 

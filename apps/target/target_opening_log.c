@@ -13,10 +13,10 @@
 #include "ui.h"
 #include <weft/log.h>
 
-/** 1: the file holds no log: it has no magic, and its ring is zero up to `end`. 0: it may;
+/** 1: the file of `have` octets holds no log: it has no magic, and its ring is zero. 0: it may;
  * -errno. */
 static int
-is_blank(int fd, uint64_t end)
+is_blank(const struct opening *o, int fd, uint64_t have)
 {
 	uint8_t zero[8] = {0}, magic[8] = {0};
 
@@ -24,8 +24,9 @@ is_blank(int fd, uint64_t end)
 	 * empty then. */
 	if (pread(fd, magic, sizeof(magic), 0) < 0)
 		return -errno;
-	return memcmp(magic, zero, sizeof(zero)) == 0 ? opening_is_zero(fd, WEFT_LOG_RING_OFF, end)
-	                                              : 0;
+	return memcmp(magic, zero, sizeof(zero)) == 0
+	               ? opening_is_blank(o, fd, WEFT_LOG_RING_OFF, have)
+	               : 0;
 }
 
 int
@@ -34,6 +35,7 @@ opening_log_inspect(struct opening *o, int fd, uint64_t have)
 	uint8_t page[EXPFMT_PAGE_BYTES] = {0};
 	struct weft_log_super super = {.size = sizeof(super)};
 	struct expfmt_super object;
+	uint64_t taken = 0;
 	int rc;
 
 	o->bytes = o->conf->size_bytes != 0 ? o->conf->size_bytes : have;
@@ -55,7 +57,11 @@ opening_log_inspect(struct opening *o, int fd, uint64_t have)
 		                    " octets, but the file was cut to %" PRIu64 "; not touched",
 		                    WEFT_LOG_RING_OFF + super.ring_bytes, have);
 	case -ENODATA:
-		rc = is_blank(fd, have);
+		/* Before all of it is read. */
+		rc = opening_has_memory(o, &taken);
+		if (rc != 0)
+			return rc;
+		rc = is_blank(o, fd, have);
 		if (rc < 0)
 			return opening_fail(o, rc, "cannot be read: %s", strerror(-rc));
 		o->is_new = rc > 0;

@@ -18,6 +18,7 @@ opening_object_inspect(struct opening *o, int fd, uint64_t have)
 	uint8_t page[EXPFMT_PAGE_BYTES] = {0};
 	char b1[32], b2[32];
 	struct expfmt_super super;
+	uint64_t taken = 0;
 	enum expfmt_check c;
 	int rc;
 
@@ -42,7 +43,12 @@ opening_object_inspect(struct opening *o, int fd, uint64_t have)
 		o->bytes = super.size_bytes;
 		return 0;
 	case EXPFMT_ZERO:
-		rc = opening_is_zero(fd, 0, have);
+		o->bytes = o->conf->size_bytes != 0 ? o->conf->size_bytes : have;
+		/* Before all of it is read. */
+		rc = opening_has_memory(o, &taken);
+		if (rc != 0)
+			return rc;
+		rc = opening_is_blank(o, fd, 0, have);
 		if (rc < 0)
 			return opening_fail(o, rc, "cannot be read: %s", strerror(-rc));
 		if (rc == 0)
@@ -50,7 +56,6 @@ opening_object_inspect(struct opening *o, int fd, uint64_t have)
 			        o, -EINVAL,
 			        "holds something that is not a weft export; not touched "
 			        "(name another path, or remove the file)");
-		o->bytes = o->conf->size_bytes != 0 ? o->conf->size_bytes : have;
 		if (o->bytes < EXPFMT_MIN_BYTES)
 			return opening_fail(o, -EINVAL,
 			                    have == 0 ? "is new, so its size is needed; add size"

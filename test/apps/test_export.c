@@ -4,8 +4,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/loop.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -265,6 +267,102 @@ test_never_overwritten(void)
 	}
 }
 
+/** Octets that this process has read, of any file. */
+static uint64_t
+octets_read(void)
+{
+	FILE *f = fopen("/proc/self/io", "r");
+	unsigned long long n;
+
+	CHECK(f != NULL && fscanf(f, "rchar: %llu", &n) == 1);
+	fclose(f);
+	return n;
+}
+
+/** A loop device of a sparse file of `bytes`. Returns its descriptor, whose close ends it; -1: that
+ * is not permitted. */
+static int
+loop_make(uint64_t bytes, char dev[32])
+{
+	const struct loop_info64 info = {.lo_flags = LO_FLAGS_AUTOCLEAR};
+	int ctl = open("/dev/loop-control", O_RDWR | O_CLOEXEC), fd = -1, back, n;
+
+	if (ctl < 0)
+		return -1;
+	write_at((off_t)bytes - 1, "", 1);
+	back = open(path, O_RDWR | O_CLOEXEC);
+	n = ioctl(ctl, LOOP_CTL_GET_FREE);
+	snprintf(dev, 32, "/dev/loop%d", n);
+	if (n >= 0)
+		fd = open(dev, O_RDWR | O_CLOEXEC);
+	if (fd >= 0 &&
+	    (ioctl(fd, LOOP_SET_FD, back) != 0 || ioctl(fd, LOOP_SET_STATUS64, &info) != 0)) {
+		close(fd);
+		fd = -1;
+	}
+	close(back);
+	close(ctl);
+	return fd;
+}
+
+/** A large block device: what the export gets, and places behind it, are looked at, not all of the
+ * device; one that there is no memory for is refused before it is read. What is found there is
+ * respected. */
+static void
+test_device(void)
+{
+	static const uint64_t gib = 1ULL << 30;
+	static const enum conf_format formats[] = {CONF_FORMAT_OBJECT, CONF_FORMAT_LOG};
+	/* in what the export gets, at the end, and where a partition would begin */
+	const uint64_t data_at[] = {8 * 1048576 - 100, 8 * gib - 1, 4 * gib};
+	char dev[32];
+	uint64_t before;
+	int fd;
+
+	for (unsigned int i = 0; i < 2; i++) {
+		const char *what = formats[i] == CONF_FORMAT_LOG
+		                           ? "holds something that is not a log"
+		                           : "holds something that is not a "
+		                             "weft export";
+
+		begin();
+		fd = loop_make(8 * gib, dev);
+		if (fd < 0) {
+			tear_down();
+			test_skip("no loop device");
+		}
+		strcpy(conf.path, dev);
+		conf.format = formats[i];
+		conf.size_bytes = 8 << 20;
+		for (unsigned int k = 0; k < 3; k++) {
+			CHECK_EQ(pwrite(fd, "x", 1, (off_t)data_at[k]), 1);
+			before = octets_read();
+			CHECK_EQ(try(), -EINVAL);
+			CHECK_MSG(strstr(err, what) != NULL, "%s", err);
+			CHECK(octets_read() - before < 64 << 20);
+			CHECK_EQ(pwrite(fd, "", 1, (off_t)data_at[k]), 1);
+		}
+		before = octets_read();
+		CHECK_MSG(try() == 0, "%s", err);
+		CHECK(octets_read() - before < 64 << 20);
+		target_export_close(&ex);
+		close(fd);
+		tear_down();
+		/* As long as the device, for which there is no memory. */
+		begin();
+		fd = loop_make(4096 * gib, dev);
+		CHECK(fd >= 0);
+		strcpy(conf.path, dev);
+		conf.format = formats[i];
+		conf.size_bytes = 0;
+		before = octets_read();
+		CHECK_EQ(try(), -ENOMEM);
+		CHECK(octets_read() - before < 64 << 20);
+		close(fd);
+		tear_down();
+	}
+}
+
 static void
 test_sizes(void)
 {
@@ -429,6 +527,6 @@ test_rights(void)
 
 WEFT_TEST_MAIN({"new", test_new}, {"zeros", test_zeros}, {"lock", test_lock},
                {"missing", test_missing}, {"unwritable", test_unwritable},
-               {"never_overwritten", test_never_overwritten}, {"sizes", test_sizes},
-               {"content", test_content}, {"volatile", test_volatile}, {"key_file", test_key_file},
-               {"rights", test_rights})
+               {"never_overwritten", test_never_overwritten}, {"a large device", test_device},
+               {"sizes", test_sizes}, {"content", test_content}, {"volatile", test_volatile},
+               {"key_file", test_key_file}, {"rights", test_rights})
