@@ -89,7 +89,7 @@ class Site(Target):
 def test_life():
     with made() as m:
         site = Site(m)
-        for step in Day(site, free_port(), MIB, SEED, pace=0.5).steps():
+        for step in Day(site, free_port(), MIB, SEED).steps():
             began = time.monotonic()
             step()
             print(f"# seed {SEED}: {step.__name__}: {time.monotonic() - began:.1f} s", flush=True)
