@@ -54,8 +54,8 @@ bool weft_device_is_pci(const char *dev);
  */
 int weft_device_member(const char *dev, unsigned int i, char *buf, size_t size);
 
-/** Whether what has this name, of len octets, is not to be shown: it has key, secret, passw or token
- * in it, in letters of either case. */
+/** Whether what has this name, of len octets, is not to be shown: it has key, secret, passw or
+ * token in it, in letters of either case. */
 bool weft_device_is_secret(const char *name, size_t len);
 /**
  * A device string as it may be shown: the values of arguments that weft_device_is_secret() names,
