@@ -3,7 +3,7 @@
  * @file Calls of sockets programs that librdmacm's librspreload does not know: it takes over a
  * socket() of the plain type SOCK_STREAM only, accept() but not accept4(), and fcntl() but neither
  * fcntl64() nor ioctl(FIONBIO). Here they become the calls that it knows. Without librspreload all
- * are libc's, and so are the sockets of DPDK's drivers with it.
+ * are libc's, and so are the sockets of libweft and of DPDK's drivers with it.
  */
 
 /* Else fcntl64() would be meant where this file says fcntl(). */
@@ -90,23 +90,22 @@ sockets_flags(int fd, int flags)
 }
 
 /**
- * Whether the code at pc is DPDK's or this library's. Drivers use sockets of the kernel to ask for
- * an interface's flags: net_af_packet when it starts, mlx5 at any time and on any thread. As an
- * rsocket it is of no use, and its close() needs the device that is being opened.
+ * Whether the code at pc is weft's or DPDK's, which ask the kernel about an interface by a socket:
+ * libweft for its link, net_af_packet when it starts, mlx5 at any time and on any thread. An
+ * rsocket answers no such question, and its close() needs the device that is being opened.
  */
 static bool
-sockets_is_driver(const void *pc)
+sockets_is_ours(const void *pc)
 {
-	Dl_info theirs, ours;
+	Dl_info info;
 	const char *name;
 
-	if (dladdr(pc, &theirs) == 0 || theirs.dli_fname == NULL)
+	if (dladdr(pc, &info) == 0 || info.dli_fname == NULL)
 		return false;
-	if (dladdr(&next, &ours) != 0 && ours.dli_fbase == theirs.dli_fbase)
-		return true;
-	name = strrchr(theirs.dli_fname, '/');
-	name = name == NULL ? theirs.dli_fname : name + 1;
-	return strncmp(name, "librte_", strlen("librte_")) == 0;
+	name = strrchr(info.dli_fname, '/');
+	name = name == NULL ? info.dli_fname : name + 1;
+	return strncmp(name, "librte_", strlen("librte_")) == 0 ||
+	       strncmp(name, "libweft", strlen("libweft")) == 0;
 }
 
 WV_API int
@@ -117,7 +116,7 @@ socket(int domain, int type, int protocol)
 	sockets_init();
 	if (!next.rspreload || (domain != AF_INET && domain != AF_INET6))
 		return next.socket(domain, type, protocol);
-	if (sockets_is_driver(__builtin_return_address(0)))
+	if (sockets_is_ours(__builtin_return_address(0)))
 		return (int)syscall(SYS_socket, domain, type, protocol);
 	if (flags == 0)
 		return next.socket(domain, type, protocol);

@@ -83,14 +83,25 @@ def flags(build):
     stream(build, 1, 60)
 
 
-def driver(build):
-    """The sockets of DPDK's drivers stay the kernel's: net_af_packet asks for its interface's flags by one while it starts"""
+def packet(build):
+    """Over net_af_packet: sockets by which libweft and the driver ask the kernel stay the kernel's; 1 MiB, SHA-256 equal"""
     env = preload()
     with rig.Rig(build, spaces=True) as r:
-        s = rig.End([*r.spaces.wrap("server"), r.run, "--dev", "net_af_packet0,iface=v0", "--address", SERVER + "/24",
-                     sys.executable, "-c", FLAGS], env=dict(r.env, **env))
-        r.ends.append(s)
-        check(s.wait(20) == 0 and s.out == "would block\n", s)
+        ends = []
+        for ns, address, program in zip(r.spaces.names, (SERVER, rig.CLIENT), ([SINK], [SOURCE, "1"])):
+            r.spaces.ip("-n", ns, "addr", "flush", "dev", "v0")  # else the kernel would answer, too
+            conf = r.path(ns)
+            with open(conf, "w", encoding="utf-8") as f:
+                f.write(f"[weft]\ntelemetry = yes\n[port p0]\ndev = net_af_packet0,iface=v0\naddress = {address}/24\n")
+            e = rig.End(["ip", "netns", "exec", ns, r.run, "--config", conf, sys.executable, "-c", *program], env=dict(r.env, **env))
+            r.ends.append(e)
+            ends.append(e)
+            if program[0] is SINK:
+                rig.until(lambda e=e: "listening" in e.out, e)
+                check(rig.telemetry(e, "/weft/port,p0")["link"] == "up", "the port does not see its link", e)
+        s, c = ends
+        check(c.wait() == 0 and s.wait() == 0, c, s)
+        check(c.out.split()[0] == "same" and s.out.split()[1:] == [str(1 << 20), c.out.split()[1]], c, s)
 
 
 def web(build):
@@ -147,4 +158,4 @@ def iperf_pair(build, mib, *options):
 
 
 if __name__ == "__main__":
-    rig.main([flags, driver, web, iperf, duplex, gibibyte])
+    rig.main([flags, packet, web, iperf, duplex, gibibyte])
