@@ -427,6 +427,10 @@ weft_engine_worker_drain(struct weft_worker *w)
 {
 	struct weft_sched *s = &w->v.sched;
 
+	/* First: a connection in TIME-WAIT may wait for room in a port that takes nothing more, and
+	 * TCP's task for it is queued until there is some. QPs, streams and requests are gone. */
+	weft_tcp_destroy(w->cm.tcp);
+	w->cm.tcp = NULL;
 	/* Wait for the jobs of drivers. Streams that waited for a job are then freed by a task. */
 	for (;;) {
 		weft_exec_poll(s->exec);
@@ -435,8 +439,6 @@ weft_engine_worker_drain(struct weft_worker *w)
 			break;
 		usleep(100);
 	}
-	weft_tcp_destroy(w->cm.tcp);
-	w->cm.tcp = NULL;
 	worker_send_rest(w);
 	weft_mem_reader_unregister(w->ctx->v.mem, w->v.id);
 }
