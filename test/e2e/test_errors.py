@@ -58,12 +58,12 @@ def test_unknown_key():
 
 def test_secrets():
     """A device's secret is in no message, however the device is refused, and whatever is logged."""
-    memif0 = "net_memif0,role=client,socket=/nowhere/s,socket-abstract=no,"
+    memif0 = f"net_memif0,role=client,socket={path('absent.sock')},socket-abstract=no,"
     for i, device in enumerate((memif0 + "secret=HUSH1", memif0 + "secret=HUSH1=2", memif0 + "secret=HUSH1,secret=HUSH2",
-                                memif0 + "secret=HUSH" + 24 * "1", memif0 + "secret=HUSH1,id=x",
-                                memif0 + "bsize=64,secret=HUSH1",
+                                memif0 + "secret=HUSH" + 24 * "1", memif0 + "secret=HUSH1,id=x", memif0 + "bsize=64,secret=HUSH1",
                                 "net_none0,secret=HUSH1", "net_none0,secret=HUSH1,",
-                                f"net_bonding0,mode=1,slave=[{memif0}secret=HUSH1]", f"net_bonding0,mode=1,slave=[{memif0}secret=HUSH1],x")):
+                                f"net_bonding0,mode=1,slave=[{memif0}secret=HUSH1]",
+                                f"net_bonding0,mode=1,slave=[{memif0}secret=HUSH1],x")):
         c = conf(f"secret{i}.ini", "[weft]\nlog_level = weft.*:debug\n" + PORT.format(dev=device))
         for cmd in ([app("weft-target"), "-c", c], [app("weft-target"), "--check", "-c", c],
                     [app("weft-ping"), "-s", "-P", "--dev", device, "--address", "10.0.0.1/24"],
