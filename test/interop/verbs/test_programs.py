@@ -4,6 +4,7 @@
 
 With --versions it prints that table and runs nothing.
 """
+import hashlib
 import os
 import re
 import subprocess
@@ -23,7 +24,7 @@ PROGRAMS = [("ibverbs-utils", "ibv_devices, ibv_devinfo", "GUID, port, GID, limi
              "the data of both ends"),
             ("perftest", "ib_write_bw, ib_write_lat, ib_read_bw, ib_read_lat, ib_send_bw, ib_send_lat, ib_atomic_bw, ib_atomic_lat",
              "figures, and the memory of both ends"),
-            ("fio", "fio with ioengine=rdma", "octets at both ends"),
+            ("fio", "fio with ioengine=rdma", "octets, and the memory of both ends"),
             ("qperf", "qperf with -cm 1, tests rc_*", "figures"),
             ("libfabric-bin", "fi_info, fi_pingpong over verbs and verbs;ofi_rxm", "messages and data that fi_pingpong checks"),
             ("librdmacm1", "librspreload with iperf, Python, curl", "SHA-256 of 1 GiB, files from a web server"),
@@ -36,35 +37,66 @@ PROGRAMS = [("ibverbs-utils", "ibv_devices, ibv_devinfo", "GUID, port, GID, limi
             ("ceph-osd", "ceph-mon, ceph-osd, ceph, rados, rbd with ms_type async+rdma", "SHA-256 of objects and of an image")]
 
 
+BLOCK = 65536
+
+
+def fio_memory(path, depth):
+    """A file for the memory of an end of fio, of blocks that differ. Returns them."""
+    blocks = [hashlib.shake_128(f"{path} {k}".encode()).digest(BLOCK) for k in range(depth)]
+    with open(path, "wb") as f:
+        f.write(b"".join(blocks) + bytes(BLOCK))  # fio takes a page more
+    return blocks
+
+
+def fio_blocks(path, depth):
+    """The blocks that are there now."""
+    with open(path, "rb") as f:
+        return [f.read(BLOCK) for _ in range(depth)]
+
+
 def fio_pair(build, verb, options=(), depth=16, client=()):
-    """fio at both ends, 64 blocks. depth: of the server."""
+    """fio at both ends, 64 blocks. depth: of the server. The memory of both ends is in files: returns the blocks of the server's before
+    and after, and of the client's after."""
     rig.need("fio")
     with rig.Rig(build) as r:
+        memory = [r.path("server.mem"), r.path("client.mem")]
+        before = fio_memory(memory[0], depth)
+        fio_memory(memory[1], 16)
         # Options of an engine follow its name.
         common = ["--port=8888", "--bs=64k", "--size=4m", *options]
-        s = r.server(["fio", "--name=s", "--ioengine=rdma", "--rw=read", f"--iodepth={depth}", *common])
+        s = r.server(["fio", "--name=s", "--ioengine=rdma", "--rw=read", f"--iodepth={depth}", f"--iomem=mmapshared:{memory[0]}", *common])
         time.sleep(1)
         c = r.client(["fio", "--name=c", "--ioengine=rdma", f"--hostname={SERVER}", f"--verb={verb}", "--rw=write", "--iodepth=16",
-                      *common, *client])
+                      f"--iomem=mmapshared:{memory[1]}", "--scramble_buffers=0", *common, *client])
         check(c.wait(60) == 0 and s.wait(60) == 0, c, s)
         check(re.search(r"issued rwts: total=\d*,64,0,0 short=0,0,0,0 dropped=0,0,0,0", c.out) and "io=4096KiB" in c.out, c)
+        return before, fio_blocks(memory[0], depth), fio_blocks(memory[1], 16)
 
 
 def fio(build):
-    """fio ioengine=rdma, verb=write and verb=read: 64 blocks of 64 KiB"""
-    for verb in "write", "read":
-        fio_pair(build, verb)
+    """fio ioengine=rdma, verb=write and verb=read: 64 blocks of 64 KiB; whole blocks are in the memory of the other end"""
+    before, server, client = fio_pair(build, "write")
+    new = [b for b in server if b not in before]
+    check(new and all(b in client for b in new), f"{len(new)} blocks were written")
+    # The server's blocks are drawn at random for each operation: some may be written never, or read twice.
+    before, server, client = fio_pair(build, "read")
+    check(server == before, "a Read changed the server's memory")
+    check(all(b in server for b in client), f"{sum(b in server for b in client)} of 16 blocks are the server's")
+    check(len(set(client)) > 1, "one block alone was read")
 
 
 def fio_verify(build):
-    """fio ioengine=rdma, verb=write with --verify=crc32c: the blocks have headers and checksums"""
-    fio_pair(build, "write", ["--verify=crc32c", "--verify_state_save=0"])
+    """fio ioengine=rdma, verb=write with --verify=crc32c: blocks with headers arrive"""
+    before, server, _ = fio_pair(build, "write", ["--verify=crc32c", "--verify_state_save=0"])
+    new = [b for b in server if b not in before]
+    check(new and all(b[:2] == b"\xca\xac" for b in new), "blocks without a header", *(b[:16].hex() for b in new))
 
 
 def fio_send(build):
     """fio ioengine=rdma, verb=send with --verify=crc32c: the server checks what it received; as many receives as Sends"""
     # The client must not Send the blocks again to verify them; the server posts as many receives as its depth says.
-    fio_pair(build, "send", ["--verify=crc32c", "--verify_state_save=0"], depth=64, client=["--do_verify=0"])
+    before, server, _ = fio_pair(build, "send", ["--verify=crc32c", "--verify_state_save=0"], depth=64, client=["--do_verify=0"])
+    check(not set(server) & set(before) and all(b[:2] == b"\xca\xac" for b in server), "a receive has no block")
 
 
 def qperf(build):
