@@ -30,9 +30,9 @@ from test_rping import ping_text  # noqa: E402
 
 PERFTEST = [f"ib_{verb}_{kind}" for verb in ("write", "read", "send") for kind in ("bw", "lat")]
 PROGRAMS = ["rping", "ucmatose", "rdma_server", "rdma_client", "rdma_xserver", "rdma_xclient", "cmtime", "rstream", "riostream", "rcopy",
-            "fio", *PERFTEST]
-# What is preloaded in the guest, so that lines come as soon as they are complete.
-PRELOADS = ["/usr/libexec/coreutils/libstdbuf.so"]
+            "fio", "iperf", *PERFTEST]
+# The libraries that are preloaded in the guest: sockets over RDMA, and lines that come as soon as they are complete.
+PRELOADS = ["/usr/lib/*/rsocket/librspreload.so", "/usr/libexec/coreutils/libstdbuf.so"]
 LINES = {"LD_PRELOAD": "/weft/libstdbuf.so", "_STDBUF_O": "L"}
 # Options of perftest that change what is on the wire, or in which order. The guest is the client.
 SIW_OPTIONS = {"ib_write_bw": ["-b", "-q 8"], "ib_read_bw": ["-b", "-q 8"], "ib_send_bw": ["-b", "-q 8", "-e", "--use-srq"],
@@ -301,6 +301,31 @@ def fio_send(e):
         check(re.search(r"issued rwts: total=64,\d*,0,0 short=0,0,0,0 dropped=0,0,0,0", s) and "verify" not in s, s)
 
 
+def iperf(e):
+    """iperf 2 by librspreload both ways, 4 MiB: both ends tell of the same octets"""
+    e.need("iperf", "librspreload.so", "libstdbuf.so")
+    there = LINES | {"LD_PRELOAD": "/weft/librspreload.so:" + LINES["LD_PRELOAD"]}
+    here = {"LD_PRELOAD": glob.glob(PRELOADS[0])[0]}
+    server, client = ["iperf", "-s", "-p", "5001", "-f", "b", "-B"], ["iperf", "-n", "4M", "-p", "5001", "-f", "b", "-c"]
+
+    def told(text):
+        return len(re.findall(rf"sec\s+{4 << 20} Bytes\s+\d+ bits/sec", text)) == 1
+
+    with e.guest_server([*server, K4], 5001, there) as said:
+        c = e.here([*client, K4], here)
+        rc = c.wait(60)
+        e.said += c.told()
+        check(rc == 0 and told(c.out), f"the client's exit status is {rc}, or octets differ")
+        check(e.guest.run("until grep -q bits/sec server.log; do usleep 50000; done")[0] == 0, "the server tells of no octets")
+    check(told(said[0]), said[0])
+    s = e.here(["stdbuf", "-oL", *server, W4], here)
+    rig.until(lambda: rig.listens(s, 5001), s)
+    rc, out = e.guest.run(e.in_guest([*client, W4], there), 60)
+    e.said += out
+    check(rc == 0 and told(out), f"the client's exit status is {rc}, or octets differ")
+    rig.until(lambda: told(s.out), s)
+
+
 def rpma(e):
     """Our program of librpma both ways: sums of both memories"""
     if "verbs_rpma" not in e.there:
@@ -389,7 +414,7 @@ def perftest(program):
 
 def main():
     """The guest, then all cases."""
-    cases = [rping, persistent, synchronous, many, migrate, bound, times, streams, copy, fio, fio_send, rpma,
+    cases = [rping, persistent, synchronous, many, migrate, bound, times, streams, copy, iperf, fio, fio_send, rpma,
              *map(perftest, PERFTEST)]
     only = sys.argv[2:]
     why = missing(("qemu-system-x86_64", "qemu-system-x86"), ("ip", "iproute2"), ("rcopy", "rdmacm-utils"))
