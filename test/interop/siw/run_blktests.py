@@ -23,7 +23,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
 from kernel_net import W4, Fail, check  # noqa: E402
-from run_nvmf import BY, CONNECT, FAULTS, HOST, MEGABYTES, NQN  # noqa: E402
+from run_nvmf import BY, CONNECT, FAULTS, HOST, NQN  # noqa: E402
 from run_nvmf_hosts import Target  # noqa: E402
 from siw_guest import Guest, with_rig  # noqa: E402
 
@@ -31,8 +31,9 @@ from siw_guest import Guest, with_rig  # noqa: E402
 OWN = re.compile(r"NVMET_CFS|NVMET_DFS|_(?:create|remove|get|add|enable|disable)_nvmet_\w+|_setup_nvmet_port_ana|_nvmet_passthru\w*"
                  r"|_set_nvmet_(?!blkdev_type)\w+|_nvmet_ns_\w+|_nvme_fcloop_\w+|_require_nvme_trtype_is_loop"
                  r"|_require_test_dev_is_nvme\w*|\btest_device\b|_find_nvme_passthru\w*|--resv_enable|--num-ports|--ports")
-#: Tests of a target that is taken away and set up again, which the program that describes it cannot do from the guest.
-AWAY = {"nvme/061": "it takes the target away and sets it up again; run_nvmf.py does that by kill -9"}
+#: Tests that cannot be run here. The program that describes the target cannot take it away from within the guest.
+CANNOT = {"nvme/061": "it takes the target away and sets it up again; run_nvmf.py does that by kill -9",
+          "nvme/068": "it needs delayed_removal_secs of the host's multipath (Linux 6.16), and does not look for it"}
 #: Size of the disk that a test believes in, where the least one is not enough for it. The volume has 384 MiB.
 SIZES = {"nvme/012": "352m"}
 LIMIT_S = 240
@@ -69,7 +70,7 @@ esac
 class Rig:
     """The guest with this computer's programs, and a target."""
 
-    transport, tests = "rdma", ""
+    transport, tests, mtu, megabytes = "rdma", "", 1500, 384
 
     def __init__(self, world, build, cache, logs):
         self.world, self.build, self.said = world, build, ""
@@ -78,10 +79,6 @@ class Rig:
                 "-device", "virtio-9p-pci,fsdev=root,mount_tag=root")
         self.guest = Guest(world, self.ns, cache, logs, more=more)
         self.targets = [Target(self, 0, self.guest.dev)]
-        with open(self.targets[0].conf, encoding="utf-8") as f:
-            text = f.read()
-        with open(self.targets[0].conf, "w", encoding="utf-8") as f:
-            f.write(text.replace(f"size = {MEGABYTES}M", "size = 384M"))
 
     def sh(self, command, timeout=60):
         rc, out = self.guest.run(command, timeout)
@@ -148,8 +145,8 @@ def use(rig, tap, only):
         why = own(path)
         if why:
             why = f"it is about nvmet or a local device: {why}"
-        elif name in AWAY:
-            why = AWAY[name]
+        elif name in CANNOT:
+            why = CANNOT[name]
         else:
             t0 = time.monotonic()
             try:

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Linux's NVMe hosts in the siw guest, with more than run_nvmf.py asks of them. TAP.
 
-run_nvmf_hosts.py BUILD queues|paths|reservations [--tcp] [--list]
+run_nvmf_hosts.py BUILD queues|paths|reservations|tools [--tcp] [--list]
 
 queues        a guest of four processors uses four I/O queues, over two workers of weft-target: fio verifies, also while the
               controller is reset
 paths         two weft-targets that serve one volume in turn: Linux's native multipath goes from one to the other
 reservations  two hosts in one guest (multipath off) reserve a namespace by nvme-cli, and survive a kill -9 of the target
+tools         an MTU of 9000: commands of nvme-cli, fio at depth 1 and 128, trees of files on ext4 and XFS, a disconnect under load
 
 fio and nvme of this computer are in the guest. The logs of a failed run are in BUILD/meson-logs/nvmf_WHAT.
 """
@@ -27,7 +28,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
 from kernel_net import W4, Fail, check  # noqa: E402
-from run_nvmf import BY, CONF, FAULTS, HOST, NQN, ROUNDS, no_errors  # noqa: E402
+from run_nvmf import BY, CONF, FAULTS, HOST, MEGABYTES, NQN, ROUNDS, no_errors  # noqa: E402
 from siw_guest import Guest, die_with_us, with_rig  # noqa: E402
 from guest import pack  # noqa: E402
 
@@ -51,9 +52,11 @@ class Target:
         state = os.path.join(tmp, f"state{i}")
         os.mkdir(state)
         # frames that bypass the queueing discipline are missing from a capture
-        device = f"net_af_packet0,iface={dev},blocksz=16384,framesz=2048,framecnt=2048,qdisc_bypass=0"
+        ring = "blocksz=16384,framesz=2048,framecnt=2048" if rig.mtu <= 1500 else "blocksz=20480,framesz=10240,framecnt=1024"
+        device = f"net_af_packet0,iface={dev},{ring},qdisc_bypass=0"
         text = CONF.format(device=device, disk=os.path.join(tmp, "disk"), control=self.control)
         text = text.replace(f"address = {W4}", f"address = {ADDRESSES[i]}").replace("[target]\n", f"[target]\nstate = {state}\n")
+        text = text.replace("[target]\n", f"mtu = {rig.mtu}\n[target]\n").replace(f"size = {MEGABYTES}M", f"size = {rig.megabytes}M")
         with open(self.conf, "w", encoding="utf-8") as f:
             f.write(text.replace(f"hosts = {HOST}", f"hosts = {HOST}, {OTHER}") + more)
             if more:  # a target serves something when it starts
@@ -106,14 +109,14 @@ class Target:
 class Rig:
     """The guest, with fio and nvme, and one or two targets."""
 
-    transport, targets_n, processors = "rdma", 1, {}
+    transport, targets_n, processors, mtu, megabytes, more = "rdma", 1, {}, 1500, MEGABYTES, ()
 
     def __init__(self, world, build, cache, logs):
         self.world, self.build, self.said = world, build, ""
         self.ns = world.space("nvmf")
-        programs = [shutil.which(p) for p in ("fio", "nvme")] + [os.path.join(build, "test/interop/nvmf_pr")]
+        programs = [shutil.which(p) for p in ("fio", "nvme", *self.more)] + [os.path.join(build, "test/interop/nvmf_pr")]
         initrd = pack(world.tmp, os.path.join(cache, "initramfs.cpio"), programs, {}, [])
-        self.guest = Guest(world, self.ns, cache, logs, initrd=initrd, second=self.targets_n > 1, **self.processors)
+        self.guest = Guest(world, self.ns, cache, logs, initrd=initrd, second=self.targets_n > 1, mtu=self.mtu, **self.processors)
         devs = [self.guest.dev, *([self.guest.dev2] if self.targets_n > 1 else [])]
         access = ("first_controller = 1\nlast_controller = 1000\naccess = optimized\n",
                   "first_controller = 1001\nlast_controller = 2000\naccess = non_optimized\n") if self.targets_n > 1 else ("",)
@@ -408,6 +411,78 @@ def by_ioctl(rig):
     state_is(rig, 0, [])
 
 
+# ---- Tools ----
+
+BLOCK = 512
+
+
+def disk(rig):
+    rig.sh("/etc/init insert nvme; /etc/init insert blktests; mkdir -p /m")
+    rig.connect(n=2)
+    rig.wait("[ -b /dev/nvme0n1 ]", "there is no disk")
+    check(int(rig.sh("cat /sys/block/nvme0n1/queue/logical_block_size")) == BLOCK, "another block length")
+
+
+def commands(rig):
+    """What nvme-cli asks and does; statuses of what is wrong."""
+    ctrl = json.loads(nvme(rig, "id-ctrl -o json", 0))
+    check(ctrl["mn"].strip() == "weft" and ctrl["sn"].strip() == "WEFT1" and ctrl["subnqn"] == NQN, f"id-ctrl: {ctrl}")
+    ns = json.loads(nvme(rig, "id-ns -n 1 -o json", 0))
+    check(ns["nsze"] == int(rig.sh("cat /sys/block/nvme0n1/size")), f"id-ns: {ns}")
+    before = json.loads(nvme(rig, "smart-log -o json", 0))
+    for words in ("error-log -e 4", "effects-log", "ns-descs -n 1", "list-ns", "get-feature -f 6", "flush -n 1",
+                  "verify -n 1 -s 0 -c 7"):
+        nvme(rig, words, 0)
+    rig.sh(f"head -c 65536 /dev/urandom >/tmp/a && dd if=/tmp/a of=/dev/nvme0n1 bs=65536 oflag=direct && {RUN}nvme list")
+    nvme(rig, "compare -s 0 -c 127 -z 65536 -d /tmp/a", 0)
+    nvme(rig, "compare -s 1 -c 7 -z 4096 -d /tmp/a", 0, 0x285)
+    nvme(rig, "write-zeroes -n 1 -s 8 -c 7", 0)
+    rig.sh("dd if=/dev/nvme0n1 bs=4096 skip=1 count=1 iflag=direct | cmp -n 4096 - /dev/zero")
+    nvme(rig, "dsm -n 1 -d -s 16 -b 16", 0)
+    rig.sh("dd if=/dev/nvme0n1 bs=4096 count=1 iflag=direct | cmp -n 4096 - /tmp/a")
+    nvme(rig, f"read -s {ns['nsze']} -c 0 -z 512 -d /tmp/b", 0, 0x80)
+    nvme(rig, "io-passthru -o 0x55 -n 1", 0, 0x01)
+    rig.sh(f"{RUN}nvme reset /dev/nvme0")
+    rig.wait("[ \"$(cat /sys/class/nvme/nvme0/state)\" = live ]", "the controller does not come back")
+    rig.sh("dd if=/dev/nvme0n1 bs=4096 count=1 iflag=direct | cmp -n 4096 - /tmp/a")
+    after = json.loads(nvme(rig, "smart-log -o json", 0))
+    check(after["host_write_commands"] > before["host_write_commands"], f"smart-log: {before} {after}")
+
+
+def depths(rig):
+    for depth, way, sizes in ((1, "write", "512-1m"), (128, "randwrite", "512-64k"), (128, "write", "4k-1m")):
+        rig.sh(RUN + f"fio --filename=/dev/nvme0n1 --thread --direct=1 --ioengine=libaio --iodepth={depth} --rw={way} --bsrange={sizes} "
+               "--blockalign=512 --size=24m --verify=crc32c --verify_fatal=1 --name=v --minimal", 200)
+
+
+def trees(rig):
+    """Files of many lengths have their sums behind umount and mount."""
+    for kind, make in (("ext4", "/bin/mke2fs -q -F -t ext4"), ("xfs", RUN + "mkfs.xfs -q -f -K")):
+        rig.sh(f"{make} /dev/nvme0n1 && mount -t {kind} /dev/nvme0n1 /m", 120)
+        rig.sh("cd /m; for d in 0 1 2 3 4 5; do mkdir -p d$d/e; for i in $(seq 20); do "
+               "head -c $((i * i * (d + 1) * 331)) /dev/urandom >d$d/e/f$i; done; done; "
+               "find . -type f | xargs sha256sum >/tmp/sums; [ $(wc -l </tmp/sums) = 120 ]", 200)
+        rig.sh(f"umount /m && echo 3 >/proc/sys/vm/drop_caches && mount -t {kind} /dev/nvme0n1 /m && cd /m && "
+               "sha256sum -c /tmp/sums >/tmp/checked && cd / && umount /m", 200)
+    no_errors(rig)
+
+
+def disconnect(rig):
+    """The host goes in the middle of fio's writes: fio fails, the target has nothing left of it, and the host can come again."""
+    rig.sh(f"({FIO.format(mib=32)} >/tmp/fio 2>&1; echo $? >/tmp/fio.rc) </dev/null >/dev/null 2>&1 & sleep 2; [ ! -e /tmp/fio.rc ]")
+    rig.sh(RUN + f"nvme disconnect -n {NQN}")
+    rig.wait("[ -e /tmp/fio.rc ]", "fio does not end")
+    check(rig.sh("cat /tmp/fio.rc").strip() != "0", "fio has seen nothing")
+    time.sleep(0.5)
+    seen = rig.targets[0].tel("nvmf")
+    check(seen["controllers"] == 0 and seen["queues"] == 0, f"something is left: {seen}")
+    # fio makes a file of the name of a disk that is gone
+    rig.sh("[ -b /dev/nvme0n1 ] || rm -f /dev/nvme0n1")
+    rig.connect(n=2)
+    rig.wait("[ -b /dev/nvme0n1 ]", "there is no disk again: " + rig.sh("ls -l /dev/nvme*; dmesg | tail -n 20"))
+    rig.sh(FIO.format(mib=4), 200)
+
+
 UP = ("the guest is up, the target serves", up)
 LEAVES = ("the host leaves", leaves)
 CASES = {
@@ -418,6 +493,8 @@ CASES = {
     "reservations": [UP, ("two hosts", two_hosts), ("a reservation keeps the other host from writing", reserve),
                      ("it is there after kill -9 of the target", reserved_after_kill),
                      ("preempted, released, cleared", preempt), ("the same by ioctls of the block layer", by_ioctl), LEAVES],
+    "tools": [UP, ("a disk", disk), ("nvme-cli's commands", commands), ("fio at depth 1 and 128", depths),
+              ("trees of files on ext4 and XFS", trees), ("a disconnect under load", disconnect), LEAVES],
 }
 
 
@@ -436,6 +513,7 @@ def main():
         transport = "tcp" if args.tcp else "rdma"
         targets_n = 2 if args.what == "paths" else 1
         processors = {"processors": "4"} if args.what == "queues" else {}
+        mtu, megabytes, more = (9000, 384, ("mkfs.xfs",)) if args.what == "tools" else (1500, MEGABYTES, ())
 
     def use(rig, tap, _):
         for name, fn in CASES[args.what]:
@@ -444,7 +522,7 @@ def main():
                 break
 
     name = f"nvmf_{args.what}" + ("_tcp" if args.tcp else "")
-    return with_rig(args.build, name, (("fio", "fio"), ("nvme", "nvme-cli")), Wanted, use)
+    return with_rig(args.build, name, (("fio", "fio"), ("nvme", "nvme-cli"), ("mkfs.xfs", "xfsprogs")), Wanted, use)
 
 
 if __name__ == "__main__":
