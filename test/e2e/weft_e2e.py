@@ -7,6 +7,7 @@ import atexit
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -89,7 +90,9 @@ class Target:
             for i in range(ports):
                 f.write(f"[port p{i}]\ndev = {memif(i, 'server', self.sock(i))}\n"
                         f"address = 10.0.{i}.1/24\n{port_extra}")
-            f.write(f"[target]\nkeepalive_ms = {keepalive_ms}\n{extra}\n")
+            # The default is one socket for all targets of the host.
+            control = "" if re.search(r"^control = ", extra, re.M) else "control = off\n"
+            f.write(f"[target]\nkeepalive_ms = {keepalive_ms}\n{control}{extra}\n")
             for e, keys in exports.items():
                 f.write(f"[export {e}]\n")
                 for k, v in keys.items():
