@@ -182,20 +182,27 @@ def comes_back(persist):
     until(t, "export lost: read", 3)
     time.sleep(0.5)
     stopped.send_signal(signal.SIGSTOP)
-    busy = t.cp_start(make_file("cb.busy", 7 * MIB, 9), "weft://10.0.2.1/good", port=2, args=["--rate", "600K"])
+    with open(make_file("cb.busy", 7 * MIB, 9), "rb") as f:
+        content = f.read()
+    busy = subprocess.Popen([app("weft-cp"), *t.client_args(2), "--reconnect", "0", "-", "weft://10.0.2.1/good"], stdin=subprocess.PIPE,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    PROCS.append(busy)
+    busy.stdin.write(content[:MIB])  # it works as long as it is given more
     until(t, "export good: read,write,flush,verify granted", 2)
     run(["cp", path("cb.backup"), exports["lost"]["path"]])
     for i in range(3):
         if i > 0:
             run(["cp", path("cb.backup"), exports["lost"]["path"]])
+        busy.stdin.write(content[(i + 1) * MIB:(i + 2) * MIB])
         t.proc.send_signal(signal.SIGHUP)
         until(t, "export lost: is served now", i + 1)
         assert sha(t.pull("lost", "cb.out")) == sha(old)
+    busy.stdin.write(content[4 * MIB:5 * MIB])
     t.push(new, "lost")
     assert sha(t.pull("lost", "cb.out")) == sha(new)
     assert busy.poll() is None, "the client at work was done before"
     assert idle.poll() is None, "the idle client is gone"
-    _, err = busy.communicate(timeout=90)
+    _, err = busy.communicate(content[5 * MIB:], timeout=90)
     assert busy.returncode == 0, err
     assert sha(t.pull("good", "cb.out")) == sha(path("cb.busy"))
     stopped.kill()
