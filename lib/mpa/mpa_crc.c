@@ -6,6 +6,9 @@
  * may be replaced by their product with x^n mod P, added to those: they are folded. Here 256 octets
  * are folded onto the next 256 until fewer are left, then 64, then 16. The processor's CRC
  * instruction divides the last 16.
+ *
+ * The Internet checksum of a copy adds words of 32 bits, each to a sum of 64 bits: what is carried
+ * beyond 16 bits comes back in when the sums are folded (RFC 1071 s2).
  */
 
 #include <string.h>
@@ -13,6 +16,7 @@
 #include <rte_branch_prediction.h>
 
 #include "mpa_crc.h"
+#include "mpa_sum.h"
 
 bool mpa_crc_wide;
 
@@ -43,15 +47,29 @@ static void __attribute__((constructor)) mpa_crc_probe(void)
 
 /* The empty instructions keep the compiler from reading an octet twice. */
 
-/** Read 64 octets, and store them if there is a dst. */
+/** What is done with octets but for their CRC. Constant in each of its users. */
+struct crc_way {
+	uint8_t *dst;
+	const uint8_t *src;
+	bool copies; /**< to dst */
+	bool sums;
+	__m512i even, odd; /**< sums of the words of 32 bits, as words of 64 bits */
+};
+
+/** Read 64 octets, and store and sum them as the way says. */
 static inline __m512i __attribute__((always_inline)) CRC_WIDE
-crc_take64(uint8_t *dst, const uint8_t *src, uint32_t at)
+crc_take64(struct crc_way *w, uint32_t at)
 {
-	__m512i v = _mm512_loadu_si512(src + at);
+	__m512i v = _mm512_loadu_si512(w->src + at);
 
 	__asm__ volatile("" : "+v"(v));
-	if (dst != NULL)
-		_mm512_storeu_si512(dst + at, v);
+	if (w->copies)
+		_mm512_storeu_si512(w->dst + at, v);
+	if (w->sums) {
+		w->even = _mm512_add_epi64(w->even,
+		                           _mm512_and_si512(v, _mm512_set1_epi64(UINT32_MAX)));
+		w->odd = _mm512_add_epi64(w->odd, _mm512_srli_epi64(v, 32));
+	}
 	return v;
 }
 
@@ -92,33 +110,35 @@ crc_last(uint64_t crc, uint8_t *dst, const uint8_t *src, uint32_t at, uint32_t e
 }
 
 static inline uint32_t __attribute__((always_inline)) CRC_WIDE
-crc_run(uint32_t crc, uint8_t *dst, const uint8_t *src, uint32_t len)
+crc_run(uint32_t crc, struct crc_way *w, uint32_t len)
 {
+	uint8_t *const dst = w->dst;
+	const uint8_t *const src = w->src;
 	const __m512i by2048 = _mm512_broadcast_i32x4(CRC_BY_2048);
 	const __m512i by512 = _mm512_broadcast_i32x4(CRC_BY_512);
 	const __m128i by128 = CRC_BY_128;
 	const __m128i begin = _mm_cvtsi32_si128((int)crc);
-	__m512i a = _mm512_xor_si512(crc_take64(dst, src, 0), _mm512_zextsi128_si512(begin));
+	__m512i a = _mm512_xor_si512(crc_take64(w, 0), _mm512_zextsi128_si512(begin));
 	uint32_t at = 64;
 	__m128i x;
 	uint64_t c;
 
 	if (len >= 256) {
-		__m512i b = crc_take64(dst, src, 64), d = crc_take64(dst, src, 128);
-		__m512i e = crc_take64(dst, src, 192);
+		__m512i b = crc_take64(w, 64), d = crc_take64(w, 128);
+		__m512i e = crc_take64(w, 192);
 
 		for (at = 256; at + 256 <= len; at += 256) {
-			a = CRC_FOLD(a, by2048, crc_take64(dst, src, at));
-			b = CRC_FOLD(b, by2048, crc_take64(dst, src, at + 64));
-			d = CRC_FOLD(d, by2048, crc_take64(dst, src, at + 128));
-			e = CRC_FOLD(e, by2048, crc_take64(dst, src, at + 192));
+			a = CRC_FOLD(a, by2048, crc_take64(w, at));
+			b = CRC_FOLD(b, by2048, crc_take64(w, at + 64));
+			d = CRC_FOLD(d, by2048, crc_take64(w, at + 128));
+			e = CRC_FOLD(e, by2048, crc_take64(w, at + 192));
 		}
 		b = CRC_FOLD(a, by512, b);
 		d = CRC_FOLD(b, by512, d);
 		a = CRC_FOLD(d, by512, e);
 	}
 	for (; at + 64 <= len; at += 64)
-		a = CRC_FOLD(a, by512, crc_take64(dst, src, at));
+		a = CRC_FOLD(a, by512, crc_take64(w, at));
 	x = CRC_FOLD16(_mm512_castsi512_si128(a), by128, _mm512_extracti32x4_epi32(a, 1));
 	x = CRC_FOLD16(x, by128, _mm512_extracti32x4_epi32(a, 2));
 	x = CRC_FOLD16(x, by128, _mm512_extracti32x4_epi32(a, 3));
@@ -129,18 +149,48 @@ crc_run(uint32_t crc, uint8_t *dst, const uint8_t *src, uint32_t len)
 	return crc_last(c, dst, src, at, len);
 }
 
-/* The compiler leaves both by vzeroupper (weft_vec.h). */
+/** The sum of all that was copied: the vectors, and the fewer than 64 octets behind them, which are
+ * read from the copy. */
+static inline uint32_t __attribute__((always_inline)) CRC_WIDE
+crc_summed(const struct crc_way *w, uint32_t len, uint32_t sum)
+{
+	sum = weft_sum_add(sum, (uint64_t)_mm512_reduce_add_epi64(w->even));
+	sum = weft_sum_add(sum, (uint64_t)_mm512_reduce_add_epi64(w->odd));
+	return weft_sum_add(sum, mpa_sum(w->dst + (len & ~63u), len & 63));
+}
+
+/* The compiler leaves all by vzeroupper (weft_vec.h). */
 
 uint32_t CRC_WIDE
 mpa_crc_wide_add(uint32_t crc, const uint8_t *p, uint32_t len_bytes)
 {
-	return crc_run(crc, NULL, p, len_bytes);
+	struct crc_way w = {.src = p};
+
+	return crc_run(crc, &w, len_bytes);
 }
 
 uint32_t CRC_WIDE
 mpa_crc_wide_copy(uint32_t crc, uint8_t *dst, const uint8_t *src, uint32_t len_bytes)
 {
-	return crc_run(crc, dst, src, len_bytes);
+	struct crc_way w = {.dst = dst, .src = src, .copies = true};
+
+	return crc_run(crc, &w, len_bytes);
+}
+
+uint32_t CRC_WIDE
+mpa_crc_wide_copy_sum(uint32_t crc, uint8_t *dst, const uint8_t *src, uint32_t len_bytes,
+                      uint32_t *sum)
+{
+	struct crc_way w = {.dst = dst,
+	                    .src = src,
+	                    .copies = true,
+	                    .sums = true,
+	                    .even = _mm512_setzero_si512(),
+	                    .odd = _mm512_setzero_si512()};
+
+	crc = crc_run(crc, &w, len_bytes);
+	*sum = crc_summed(&w, len_bytes, *sum);
+	return crc;
 }
 #else
 uint32_t
@@ -158,5 +208,13 @@ mpa_crc_wide_copy(uint32_t crc, uint8_t *dst, const uint8_t *src, uint32_t len_b
 	(void)src;
 	(void)len_bytes;
 	return crc;
+}
+
+uint32_t
+mpa_crc_wide_copy_sum(uint32_t crc, uint8_t *dst, const uint8_t *src, uint32_t len_bytes,
+                      uint32_t *sum)
+{
+	(void)sum;
+	return mpa_crc_wide_copy(crc, dst, src, len_bytes);
 }
 #endif

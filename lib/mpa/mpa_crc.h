@@ -3,8 +3,9 @@
 #define MPA_CRC_H
 
 /**
- * @file CRC32c by the wide registers of newer processors (AVX-512 with VPCLMULQDQ), alone and in
- * one pass with a copy. mpa_wire.h and mpa_tx.c choose it. Any thread. Internal.
+ * @file CRC32c by the wide registers of newer processors (AVX-512 with VPCLMULQDQ), alone, in one
+ * pass with a copy, and with a copy and its Internet checksum. mpa_wire.h and mpa_tx.c choose it.
+ * Any thread. Internal.
  */
 
 #include <stdbool.h>
@@ -23,5 +24,8 @@ uint32_t mpa_crc_wide_add(uint32_t crc, const uint8_t *p, uint32_t len_bytes);
  * changes meanwhile, the CRC is still that of the copy.
  */
 uint32_t mpa_crc_wide_copy(uint32_t crc, uint8_t *dst, const uint8_t *src, uint32_t len_bytes);
+/** The same, and add the copy's 16-bit words to *sum (struct weft_mbuf_sum). */
+uint32_t mpa_crc_wide_copy_sum(uint32_t crc, uint8_t *dst, const uint8_t *src, uint32_t len_bytes,
+                               uint32_t *sum);
 
 #endif /* MPA_CRC_H */

@@ -2,6 +2,8 @@
 /** @file Transmit: building FPDUs from ULPDUs, and packing them into TCP segments. */
 
 #include "mpa_priv.h"
+#include "mpa_sum.h"
+#include "weft_netif_mbuf.h"
 #include "weft_mpa_tx.h"
 
 /** From here on a copy and its CRC in one pass are faster than one after the other. */
@@ -70,20 +72,34 @@ weft_mpa_tx_begin(struct weft_mpa *m, uint16_t ulpdu_bytes, uint64_t now_ns)
 	return m->fpdu + marks + MPA_FPDU_LEN_BYTES;
 }
 
+/** Not inline: its registers would be saved in every call of weft_mpa_tx_copy(). */
+static __rte_noinline void
+mpa_tx_copy_wide(struct weft_mpa *m, uint8_t *dst, const void *src, uint32_t len_bytes)
+{
+	const uint32_t ahead = (uint32_t)(dst - m->fpdu);
+	uint32_t sum = 0;
+
+	m->fpdu_crc = mpa_crc_update(MPA_CRC_INIT, m->fpdu, ahead);
+	if (weft_mbuf_priv(m->seg)->tx_sum.wanted) {
+		m->fpdu_crc = mpa_crc_wide_copy_sum(m->fpdu_crc, dst, src, len_bytes, &sum);
+		m->fpdu_sum = weft_sum_add(ahead % 2 != 0 ? weft_sum_odd(sum) : sum,
+		                           mpa_sum(m->fpdu, ahead));
+	} else {
+		m->fpdu_crc = mpa_crc_wide_copy(m->fpdu_crc, dst, src, len_bytes);
+	}
+	m->fpdu_crc_bytes = ahead + len_bytes;
+}
+
 void
 weft_mpa_tx_copy(struct weft_mpa *m, uint8_t *dst, const void *src, uint32_t len_bytes)
 {
-	const uint32_t ahead = (uint32_t)(dst - m->fpdu);
-
 	RTE_ASSERT(m->fpdu != NULL && dst > m->fpdu);
 	/* mpa_mark() moves what is copied. */
 	if (!mpa_crc_wide || !m->crc || m->tx_markers || len_bytes < MPA_TX_COPY_LEAST_BYTES) {
 		memcpy(dst, src, len_bytes);
 		return;
 	}
-	m->fpdu_crc = mpa_crc_wide_copy(mpa_crc_update(MPA_CRC_INIT, m->fpdu, ahead), dst, src,
-	                                len_bytes);
-	m->fpdu_crc_bytes = ahead + len_bytes;
+	mpa_tx_copy_wide(m, dst, src, len_bytes);
 }
 
 /**
@@ -113,6 +129,28 @@ mpa_mark(struct weft_mpa *m, uint32_t covered)
 	return all;
 }
 
+/**
+ * Ends an FPDU of `covered` octets, whose payload weft_mpa_tx_copy() has copied: the rest of its
+ * CRC; and its sum, if the segment has that of all FPDUs before. An FPDU is a multiple of four
+ * octets.
+ */
+static __rte_noinline void
+mpa_tx_end_wide(struct weft_mpa *m, uint32_t covered)
+{
+	struct weft_mbuf_sum *s = &weft_mbuf_priv(m->seg)->tx_sum;
+	const uint32_t done = m->fpdu_crc_bytes, rest = covered - done;
+	uint32_t sum;
+
+	mpa_crc_put(m->fpdu + covered, mpa_crc_update(m->fpdu_crc, m->fpdu + done, rest));
+	if (!s->wanted || s->bytes != m->seg->data_len)
+		return;
+	sum = weft_sum_add(0, mpa_sum(m->fpdu + done, rest));
+	s->sum = weft_sum_add(s->sum, m->fpdu_sum);
+	s->sum = weft_sum_add(s->sum, done % 2 != 0 ? weft_sum_odd(sum) : sum);
+	s->sum = weft_sum_add(s->sum, mpa_sum(m->fpdu + covered, MPA_FPDU_CRC_BYTES));
+	s->bytes = (uint16_t)(s->bytes + covered + MPA_FPDU_CRC_BYTES);
+}
+
 void
 weft_mpa_tx_end(struct weft_mpa *m, uint64_t now_ns)
 {
@@ -126,9 +164,7 @@ weft_mpa_tx_end(struct weft_mpa *m, uint64_t now_ns)
 	else /* the pad, in one store: the CRC overwrites the rest of the four octets */
 		memset(m->fpdu + end, 0, MPA_FPDU_CRC_BYTES);
 	if (m->fpdu_crc_bytes != 0)
-		mpa_crc_put(m->fpdu + covered,
-		            mpa_crc_update(m->fpdu_crc, m->fpdu + m->fpdu_crc_bytes,
-		                           covered - m->fpdu_crc_bytes));
+		mpa_tx_end_wide(m, covered);
 	else
 		weft_mpa_tx_seal(m->fpdu, covered, m->crc);
 	covered += MPA_FPDU_CRC_BYTES;

@@ -165,6 +165,7 @@ struct weft_mpa {
 	uint16_t fpdu_ulpdu_bytes; /**< its ULPDU length */
 	/** its CRC up to fpdu_crc_bytes, by weft_mpa_tx_copy(); 0 octets: not begun */
 	uint32_t fpdu_crc, fpdu_crc_bytes;
+	uint32_t fpdu_sum;       /**< the sum of these octets, if the segment wants it */
 	uint32_t seg_room_bytes; /**< octets still free in the segment */
 	/* receive */
 	/** received octets not yet handed up: mbufs of one segment each, linked by next */
@@ -202,7 +203,8 @@ struct weft_mpa {
 uint8_t *weft_mpa_tx_begin(struct weft_mpa *m, uint16_t ulpdu_bytes, uint64_t now_ns);
 /**
  * Copy len_bytes of the ULPDU to dst, a place in what weft_mpa_tx_begin() returned. Where the
- * processor can, the CRC is computed in the same pass, over what is stored. So all octets before
+ * processor can, the CRC is computed in the same pass, over what is stored, and so is the sum for
+ * TCP's checksum if netif has to compute that (struct weft_mbuf_sum). So all octets before
  * dst have their final content, and none up to dst + len_bytes is written afterwards. At most once
  * for an FPDU.
  */

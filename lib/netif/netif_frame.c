@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file Frames that we make: their buffers and their headers. */
 
+#include <rte_ethdev.h>
 #include <rte_ip.h>
 
 #include "netif_frame.h"
@@ -25,8 +26,11 @@ weft_netif_alloc(struct weft_netif *nif, uint16_t headroom)
 	if (headroom > rte_pktmbuf_data_room_size(nif->attr.tx_pool))
 		return NULL;
 	m = rte_pktmbuf_alloc(nif->attr.tx_pool);
-	if (likely(m != NULL))
-		m->data_off = headroom;
+	if (unlikely(m == NULL))
+		return NULL;
+	m->data_off = headroom;
+	weft_mbuf_priv(m)->tx_sum = (struct weft_mbuf_sum){
+	        .wanted = (nif->attr.tx_offloads & RTE_ETH_TX_OFFLOAD_TCP_CKSUM) == 0};
 	return m;
 }
 

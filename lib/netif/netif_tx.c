@@ -365,6 +365,15 @@ tx_run_begin(struct tx_run *r, const struct weft_netif *nif, const struct weft_n
 		r->ol_flags |= RTE_MBUF_F_TX_VLAN;
 }
 
+/** The sum of len octets of payload: the one that came with them, or else they are read. */
+static inline uint64_t
+tx_payload_sum(struct rte_mbuf *m, const uint8_t *payload, uint32_t len)
+{
+	const struct weft_mbuf_sum *s = &weft_mbuf_priv(m)->tx_sum;
+
+	return s->bytes != 0 && s->bytes == len ? s->sum : netif_sum_open(payload, len);
+}
+
 /** Puts the headers in front of a segment of the run. */
 static inline void
 tx_run_next(struct weft_netif *nif, const struct tx_run *r, struct rte_mbuf *m,
@@ -375,11 +384,12 @@ tx_run_next(struct weft_netif *nif, const struct tx_run *r, struct rte_mbuf *m,
 	uint16_t l4_len = (uint16_t)m->pkt_len;
 	uint64_t sum;
 
-	/* By arithmetic: of a segment's own octets, only its payload is read for the checksum. */
+	/* By arithmetic: of a segment's own octets, only its payload is read for the checksum, and
+	 * that only if its sum has not come with it. */
 	if (likely(r->own_sum)) {
 		sum = r->sum + rte_cpu_to_be_16(l4_len) + tx_word(tcp, TX_TCP_SEQ) +
 		      tx_word(tcp, TX_TCP_FLAGS) +
-		      netif_sum_open(tcp + r->tcp_len, l4_len - (uint32_t)r->tcp_len);
+		      tx_payload_sum(m, tcp + r->tcp_len, l4_len - (uint32_t)r->tcp_len);
 		h->cksum = (uint16_t)~netif_fold(sum);
 	} else {
 		h->cksum = netif_fold(r->pseudo + rte_cpu_to_be_16(l4_len));

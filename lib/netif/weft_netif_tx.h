@@ -55,9 +55,10 @@ int weft_netif_tx(struct weft_netif *nif, struct weft_neigh *n, const struct wef
 /**
  * Sends the first of n segments of one connection, each like weft_netif_tx() with `how`, which asks
  * for no cutting. Each is one mbuf, with WEFT_NETIF_RUN_HEADROOM in front. The TCP headers differ
- * in sequence number, flags and window alone; their checksum field is 0. Returns how many it has
- * consumed; it leaves the others as they were: when the queue is full, a segment is too long or has
- * too little headroom, or the next hop's address has to be asked for.
+ * in sequence number, flags and window alone; their checksum field is 0. A payload whose sum has
+ * come with it (struct weft_mbuf_sum) is not read. Returns how many it has consumed; it leaves the
+ * others as they were: when the queue is full, a segment is too long or has too little headroom, or
+ * the next hop's address has to be asked for.
  */
 unsigned int weft_netif_tx_run(struct weft_netif *nif, struct weft_neigh *n,
                                const struct weft_ip *src, const struct weft_ip *dst,

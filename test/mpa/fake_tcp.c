@@ -20,8 +20,9 @@ fake_new(uint16_t mss)
 	memset(c, 0, offsetof(struct weft_tcp_conn, seg));
 	test_eal_init();
 	if (fake_pool == NULL)
-		fake_pool = rte_pktmbuf_pool_create(
-		        "fake", 8191, 0, 0, RTE_PKTMBUF_HEADROOM + FAKE_MBUF_BYTES, SOCKET_ID_ANY);
+		fake_pool = rte_pktmbuf_pool_create("fake", 8191, 0, sizeof(struct weft_mbuf_priv),
+		                                    RTE_PKTMBUF_HEADROOM + FAKE_MBUF_BYTES,
+		                                    SOCKET_ID_ANY);
 	CHECK(fake_pool != NULL);
 	c->pool = fake_pool;
 	c->mss = mss;
@@ -178,6 +179,8 @@ weft_tcp_alloc(struct weft_tcp_conn *c)
 	b = rte_pktmbuf_alloc(c->pool);
 	if (b != NULL && c->room > 0)
 		b->data_off = (uint16_t)(b->buf_len - c->room);
+	if (b != NULL)
+		weft_mbuf_priv(b)->tx_sum = (struct weft_mbuf_sum){.wanted = !c->port_sums};
 	/* Fill with the content of an earlier packet: pad and reserved fields must be written. */
 	if (b != NULL)
 		memset(rte_pktmbuf_mtod(b, void *), 0xa5, rte_pktmbuf_tailroom(b));
@@ -188,6 +191,28 @@ struct rte_mbuf *
 weft_tcp_begin(struct weft_tcp_conn *c)
 {
 	return weft_tcp_send_space(c) > 0 ? weft_tcp_alloc(c) : NULL;
+}
+
+/** A segment whose sum has come with it has the right one. */
+static void
+fake_check_sum(struct weft_tcp_conn *c, struct rte_mbuf *m)
+{
+	const struct weft_mbuf_sum *s = &weft_mbuf_priv(m)->tx_sum;
+	const uint8_t *p = rte_pktmbuf_mtod(m, const uint8_t *);
+	uint64_t want = 0, got = s->sum;
+
+	if (c->port_sums)
+		CHECK_EQ(s->bytes, 0);
+	if (s->bytes != m->data_len)
+		return;
+	for (uint32_t i = 0; i < m->data_len; i++)
+		want += (uint64_t)p[i] << (i % 2 * 8);
+	while (want > UINT16_MAX)
+		want = (want & UINT16_MAX) + (want >> 16);
+	while (got > UINT16_MAX)
+		got = (got & UINT16_MAX) + (got >> 16);
+	CHECK_EQ(got, want);
+	c->segs_summed++;
 }
 
 int
@@ -201,6 +226,7 @@ weft_tcp_send(struct weft_tcp_conn *c, struct rte_mbuf *m, bool push, uint64_t n
 		c->seg[c->nsegs].off = c->out_bytes;
 		c->seg[c->nsegs].len = m->data_len;
 		c->seg[c->nsegs++].push = push;
+		fake_check_sum(c, m);
 		memcpy(c->out + c->out_bytes, rte_pktmbuf_mtod(m, void *), m->data_len);
 		c->out_bytes += m->data_len;
 	}

@@ -10,6 +10,7 @@
 #include <rte_mbuf.h>
 
 #include "weft_netif_budget.h"
+#include "weft_netif_mbuf.h"
 #include "weft_tcp.h"
 #include "weft_test.h"
 
@@ -27,6 +28,8 @@ struct weft_tcp_conn {
 	unsigned int fail_alloc; /**< this many allocations fail */
 	uint16_t room;           /**< tailroom of an mbuf in octets; 0: unchanged */
 	int send_rc;
+	bool port_sums;           /**< the port computes TCP's checksum */
+	unsigned int segs_summed; /**< segments that came with a sum of their octets */
 	bool closed, aborted;
 	uint32_t rcv_nxt;     /**< octets that fake_rx() has delivered */
 	unsigned int damaged; /**< calls of weft_tcp_rx_damaged() */

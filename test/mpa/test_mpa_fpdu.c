@@ -570,18 +570,20 @@ test_tx_random(void)
 }
 
 /** A ULPDU whose end is copied by MPA, behind a head of any length: the same FPDU. One that is
- * cancelled leaves nothing. With the wide registers, if there are any, and without. */
+ * cancelled leaves nothing. With the wide registers, if there are any, and without. With them a
+ * segment comes with the sum of its octets, unless the port computes checksums. */
 static void
 test_tx_copy(void)
 {
 	static const uint8_t junk[1500] = {1, 2, 3};
 	const bool wide = mpa_crc_wide;
 
-	for (unsigned int k = 0; k < 4; k++) {
+	for (unsigned int k = 0; k < 6; k++) {
 		struct peer *p = peer_full(MSS, true);
 		struct stream s = {0};
 
-		mpa_crc_wide = wide && k < 2;
+		mpa_crc_wide = wide && k % 3 < 2;
+		p->c->port_sums = k == 1;
 		for (uint16_t len = 1; len <= weft_mpa_mulpdu(MSS, false); len++) {
 			const uint16_t head = k % 2 == 0 ? RTE_MIN(len, 14) : len % 300;
 			const uint8_t *src;
@@ -608,10 +610,42 @@ test_tx_copy(void)
 			p->c->out_bytes = p->c->nsegs = 0;
 			s.wire_bytes = s.ulpdu_bytes = s.n = 0;
 		}
+		CHECK_EQ(p->c->segs_summed > 0, mpa_crc_wide && !p->c->port_sums);
 		peer_free(p);
 		stream_free(&s);
 	}
 	mpa_crc_wide = wide;
+}
+
+/** Several FPDUs in one segment: it has a sum if MPA has copied the payload of each. */
+static void
+test_tx_copy_sums(void)
+{
+	static const uint8_t octets[400] = {9, 8, 7};
+	struct peer *p = peer_full(MSS, true);
+
+	/* by bits: the FPDUs whose payload MPA copies */
+	for (unsigned int which = 0; which < 8; which++) {
+		const unsigned int before = p->c->segs_summed;
+
+		for (unsigned int i = 0; i < 3; i++) {
+			const uint16_t len = (uint16_t)(300 + i * 7 + which);
+			uint8_t *d = weft_mpa_tx_begin(p->m, len, PEER_NOW);
+
+			CHECK(d != NULL);
+			memset(d, (int)(i + which), 14);
+			if ((which & 1u << i) != 0)
+				weft_mpa_tx_copy(p->m, d + 14, octets, len - 14);
+			else
+				memcpy(d + 14, octets, len - 14);
+			weft_mpa_tx_end(p->m, PEER_NOW);
+		}
+		weft_mpa_tx_flush(p->m, PEER_NOW);
+		CHECK_EQ(p->c->nsegs, 1);
+		CHECK_EQ(p->c->segs_summed - before, mpa_crc_wide && which == 7);
+		p->c->out_bytes = p->c->nsegs = 0;
+	}
+	peer_free(p);
 }
 
 /** RFC 5044 s7.1.2 rule 4: a responder sends nothing before it has received an FPDU. */
@@ -813,6 +847,7 @@ WEFT_TEST_MAIN({"rx packed", test_rx_packed}, {"rx cut everywhere", test_rx_cut_
                {"rx rest", test_rx_rest}, {"rx destroy", test_rx_destroy},
                {"rx destroy compacted", test_rx_destroy_compacted}, {"tx bytes", test_tx_bytes},
                {"tx packing", test_tx_packing}, {"tx random", test_tx_random},
-               {"tx copy", test_tx_copy}, {"tx responder waits", test_tx_responder_waits},
-               {"tx no space", test_tx_no_space}, {"tx cancel", test_tx_cancel},
-               {"tx mss", test_tx_mss}, {"tx close", test_tx_close}, {"loop", test_loop})
+               {"tx copy", test_tx_copy}, {"tx copy sums", test_tx_copy_sums},
+               {"tx responder waits", test_tx_responder_waits}, {"tx no space", test_tx_no_space},
+               {"tx cancel", test_tx_cancel}, {"tx mss", test_tx_mss}, {"tx close", test_tx_close},
+               {"loop", test_loop})

@@ -112,8 +112,29 @@ test_siw_fpdus(void)
 
 /* ---- A copy and its CRC in one pass ---- */
 
+/** The same, with the Internet checksum, which is added to one that is there. */
+static void
+check_copy_sum(uint8_t *d, const uint8_t *s, uint32_t len, uint32_t crc)
+{
+	uint32_t sum = UINT32_MAX - len;
+	uint64_t want = sum, got;
+
+	memset(d, 0xa5, len);
+	CHECK_EQ(mpa_crc_wide_copy_sum(MPA_CRC_INIT, d, s, len, &sum), crc);
+	CHECK_MEM(d, s, len);
+	CHECK(d[-1] == 0xa5 && d[len] == 0xa5);
+	for (uint32_t i = 0; i < len; i++)
+		want += (uint64_t)s[i] << (i % 2 * 8);
+	for (got = sum; got > UINT16_MAX;)
+		got = (got & UINT16_MAX) + (got >> 16);
+	while (want > UINT16_MAX)
+		want = (want & UINT16_MAX) + (want >> 16);
+	CHECK_EQ(got, want);
+}
+
 /** Every length up to 1200 and some up to the longest, at odd places: the wide CRC, with a copy and
- * without, is that of the definition, and nothing beside the copy is written. */
+ * without, is that of the definition, so is the checksum, and nothing beside the copy is
+ * written. */
 static void
 test_crc_wide(void)
 {
@@ -134,6 +155,7 @@ test_crc_wide(void)
 		CHECK_EQ(mpa_crc_wide_copy(MPA_CRC_INIT, d, s, len), want);
 		CHECK_MEM(d, s, len);
 		CHECK(d[-1] == 0xa5 && d[len] == 0xa5);
+		check_copy_sum(d, s, len, want);
 		if (len - first < MPA_CRC_WIDE_LEAST_BYTES)
 			continue;
 		/* Another beginning than that of an FPDU. */

@@ -179,6 +179,49 @@ test_frames(void)
 		});
 }
 
+/* The sum that comes with a payload is used for exactly that payload: a segment that was cut, or
+ * whose sum covers a part of it, is read. */
+static void
+test_summed(void)
+{
+	const struct way w = {.v6 = false}, port = {.offloads = RTE_ETH_TX_OFFLOAD_TCP_CKSUM};
+	struct rte_mbuf *m[4];
+
+	start(&w);
+	for (unsigned int i = 0; i < 4; i++) {
+		struct weft_mbuf_sum *s;
+		uint64_t sum = 0;
+
+		m[i] = segment(i, 420);
+		s = &weft_mbuf_priv(m[i])->tx_sum;
+		CHECK(s->wanted && s->bytes == 0);
+		for (uint32_t k = 0; k < 400; k += 2)
+			sum += rte_pktmbuf_mtod(m[i], uint8_t *)[20 + k] |
+			       (uint64_t)rte_pktmbuf_mtod(m[i], uint8_t *)[21 + k] << 8;
+		*s = (struct weft_mbuf_sum){.sum = weft_sum_add(0, sum), .bytes = 400};
+	}
+	rte_pktmbuf_trim(m[1], 8);
+	weft_mbuf_priv(m[2])->tx_sum.bytes = 200;
+	weft_mbuf_priv(m[3])->tx_sum.sum++; /* so it is used */
+	CHECK_EQ(run(m, 4, w.how), 4);
+	fake_poll(&f);
+	CHECK_EQ(f.ntx, 4);
+	for (unsigned int i = 0; i < 4; i++) {
+		const uint32_t len = i == 1 ? 412 : 420;
+
+		CHECK_EQ(fake_sent(&f, i, one), 34 + len);
+		CHECK_EQ(fake_cksum(one + 34, len,
+		                    fake_pseudo(FAKE_US, FAKE_PEER, IPPROTO_TCP, len)) == 0,
+		         i < 3);
+	}
+	stop();
+	start(&port);
+	m[0] = segment(0, 420);
+	CHECK(!weft_mbuf_priv(m[0])->tx_sum.wanted);
+	rte_pktmbuf_free(m[0]);
+	stop();
+}
+
 /* A link-local destination has a zone, which no packet carries. */
 static void
 test_link_local(void)
@@ -267,5 +310,5 @@ test_room(void)
 	stop();
 }
 
-WEFT_TEST_MAIN({"frames", test_frames}, {"link_local", test_link_local}, {"refused", test_refused},
-               {"room", test_room})
+WEFT_TEST_MAIN({"frames", test_frames}, {"summed", test_summed}, {"link_local", test_link_local},
+               {"refused", test_refused}, {"room", test_room})

@@ -15,7 +15,7 @@ import sys
 NEWER = re.compile(r"^(v(?!err\b|erw\b|erwl?\b|mcall\b|mmcall\b)[a-z0-9]+|andn|bextr|bls(i|r|msk)|bzhi|mulx|pdep|pext|rorx|s(ar|hl|hr)x"
                    r"|lzcnt|movbe|aes(enc|dec|imc|keygenassist)\w*|pclmul\w*|k(mov|or|and|not|unpck)[bwdq]+)$")
 # Called only where the processor has them.
-GUARDED = {"sum_avx2", "weft_vec_clear", "mpa_crc_wide_add", "mpa_crc_wide_copy"}
+GUARDED = {"sum_avx2", "weft_vec_clear", "mpa_crc_wide_add", "mpa_crc_wide_copy", "mpa_crc_wide_copy_sum"}
 FUNCTION = re.compile(r"^[0-9a-f]+ <([^>]+)>:$")
 PREFIXES = {"lock", "rep", "repz", "repnz", "bnd", "notrack", "data16", "cs", "ds", "addr32", "rex.W"}
 
