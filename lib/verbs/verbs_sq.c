@@ -129,7 +129,11 @@ verbs_chain_reap(struct weft_qp *qp, uint32_t *free_places)
 
 /* ---- Completing ---- */
 
-/** Complete requests that are done at the head of the send queue, in order. */
+/**
+ * Complete requests that are done at the head of the send queue, in order. When it is empty, it
+ * begins again with its first slot: a stream with few requests at a time uses few slots, which stay
+ * in the cache, whatever the depth of the queue.
+ */
 static void
 verbs_sq_reap(struct weft_qp *qp)
 {
@@ -179,6 +183,8 @@ verbs_sq_reap(struct weft_qp *qp)
 	}
 	if (free_places > 0)
 		verbs_credits_give(&qp->sq_credits, free_places);
+	if (qp->sq_head == qp->sq_tail)
+		qp->sq_head = qp->sq_tail = (qp->sq_tail + qp->sq_mask) & ~qp->sq_mask;
 }
 
 void
