@@ -132,6 +132,9 @@ rdmap_flush(struct weft_rdmap *r)
 void
 rdmap_flush_late(struct weft_rdmap *r)
 {
+	/* What is put into flush_list is drained at once, so that line is not looked at. */
+	if (likely(TAILQ_EMPTY(&r->late)))
+		return;
 	TAILQ_CONCAT(&r->flush_list, &r->late, link);
 	rdmap_drain(r);
 }

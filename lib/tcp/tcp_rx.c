@@ -159,8 +159,9 @@ weft_tcp_rx(struct weft_tcp *t, struct weft_netif *nif, struct rte_mbuf **m, uns
 
 			if (c != NULL) {
 				rte_prefetch0(c);
-				rte_prefetch0(&c->rcv_nxt);
 				rte_prefetch0(&c->snd_una);
+				rte_prefetch0(&c->t);
+				rte_prefetch0(&c->task);
 			}
 		}
 		for (unsigned int i = 0; i < k;)

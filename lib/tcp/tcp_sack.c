@@ -284,14 +284,20 @@ tcp_flight_acked(struct weft_tcp_conn *c, struct rte_mbuf **acked, unsigned int 
 void
 tcp_sack_advance(struct weft_tcp_conn *c)
 {
+	bool used = false;
+
+	if (likely(!c->sack_hinted))
+		return;
 	for (unsigned int i = 0; i < TCP_SACK_HINTS; i++) {
 		struct tcp_sack_hint *h = &c->sack_hint[i];
 
 		if (h->last != NULL && weft_seq_leq(h->end, c->snd_una))
 			h->last = NULL;
+		used |= h->last != NULL;
 	}
 	if (c->sack_at != NULL && weft_seq_leq(c->sack_at_end, c->snd_una))
 		c->sack_at = NULL;
+	c->sack_hinted = used || c->sack_at != NULL;
 }
 
 /** The search for new marks in [left, ..) begins behind the returned segment; NULL: at the head. */
@@ -453,8 +459,10 @@ tcp_sack_in(struct weft_tcp_conn *c, const struct tcp_opts *o, bool data)
 		b[at] = k;
 		n++;
 	}
-	for (unsigned int i = 0; i < n; i++)
+	for (unsigned int i = 0; i < n; i++) {
+		c->sack_hinted = true;
 		sack_block(c, &b[i], &c->sack_hint[i], &steps);
+	}
 }
 
 /* ---- All segments of the send queue ---- */

@@ -30,7 +30,7 @@
 #define COUNT_BURST   32 /**< at most so many requests in one call */
 #define COUNT_DEPTH   128
 #define COUNT_MBUFS   4095
-#define COUNT_CONNS   256
+#define COUNT_CONNS   1000
 #define COUNT_AT_ONCE 16 /**< connections that are posted to in one turn */
 #define COUNT_WORD    64 /**< octets for the commit word, at the end of the region */
 
@@ -58,6 +58,7 @@ static const struct row rows[] = {
         {"write 1 MiB, a KiB", 1 << 20, 4, 1, 4, 24, 8, 1024, WEFT_WR_WRITE, false},
         {"commit 4 KiB", 4096, 4, 1, 8, 2000, 400, 1, WEFT_WR_WRITE, true},
         {"write 64 B, 256 QPs", 64, 8, 8, 1, 20480, 4096, 1, WEFT_WR_WRITE, false, 256},
+        {"write 64 B, 1000 QPs", 64, 8, 8, 1, 24000, 8000, 1, WEFT_WR_WRITE, false, 1000},
 };
 
 /** A row under way. */
