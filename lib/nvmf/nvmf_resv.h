@@ -22,7 +22,7 @@
 #include "weft_nvmf.h"
 
 #define NVMF_NOTICES 32U /**< of a controller, that its host has not read */
-/** Controllers that see a change before the lock is given back: some 10 us. */
+/** Controllers that see a change before the lock is given back. */
 #define NVMF_RESV_SHOW 32U
 
 struct nvmf_ctrl;

@@ -198,28 +198,22 @@ nvmf_resv_run(struct nvmf_slot *s)
 static struct nvmf_slot *
 resv_ready(struct weft_nvmf_group *g, bool *over, uint16_t *status)
 {
-	const struct weft_nvmf_queue *q;
-	struct nvmf_slot *s;
+	struct nvmf_resv *r;
 
-	TAILQ_FOREACH (q, &g->queues, link)
-		TAILQ_FOREACH (s, &q->busy, link) {
-			struct nvmf_resv *r;
+	LIST_FOREACH (r, &g->target->resvs, link) {
+		struct nvmf_slot *s = r->slot != NULL ? r->slot : TAILQ_FIRST(&r->waits);
 
-			if (s->resv_step == NVMF_STEP_NONE || s->state == NVMF_SLOT_ANSWER)
-				continue;
-			r = s->ns->resv;
-			if (s->resv_step == NVMF_STEP_WAITS && r->slot == NULL &&
-			    TAILQ_FIRST(&r->waits) == s) {
-				*over = false;
-				return s;
-			}
-			if (s->resv_step == NVMF_STEP_OWNS && nvmf_resv_is_over(r)) {
-				*over = true;
-				*status = r->status;
-				nvmf_resv_next(g->target, r);
-				return s;
-			}
+		if (s == NULL || s->queue->group != g || s->state == NVMF_SLOT_ANSWER)
+			continue;
+		*over = r->slot != NULL;
+		if (!*over)
+			return s;
+		if (nvmf_resv_is_over(r)) {
+			*status = r->status;
+			nvmf_resv_next(g->target, r);
+			return s;
 		}
+	}
 	return NULL;
 }
 
@@ -305,15 +299,12 @@ resv_fence(struct weft_nvmf_group *g)
 static void
 resv_go_on(struct weft_nvmf_group *g)
 {
-	const struct weft_nvmf_queue *q;
-	struct nvmf_resv *r = NULL;
-	const struct nvmf_slot *s;
+	struct nvmf_resv *r;
 
 	nvmf_lock(g->target);
-	TAILQ_FOREACH (q, &g->queues, link)
-		TAILQ_FOREACH (s, &q->busy, link)
-			if (r == NULL && s->resv_step == NVMF_STEP_OWNS && s->ns->resv->showing)
-				r = s->ns->resv;
+	LIST_FOREACH (r, &g->target->resvs, link)
+		if (r->showing && r->slot != NULL && r->slot->queue->group == g)
+			break;
 	if (r != NULL) {
 		nvmf_resv_show(g->target, r);
 		/* the next poll goes on with it, or looks for another one */

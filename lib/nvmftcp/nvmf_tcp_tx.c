@@ -90,6 +90,13 @@ tx_make_data(struct tcp_conn *c, struct weft_nvmf_cmd *cmd)
 	c->t->stats.sent_bytes += d.len_bytes;
 }
 
+/** Whether there is a PDU to make. */
+static bool
+tx_has_next(const struct tcp_conn *c)
+{
+	return c->tx.term_bytes > 0 || c->tx.r2ts.first != NULL || c->tx.answers.first != NULL;
+}
+
 /** Make the next PDU. False: there is none. */
 static bool
 tx_make(struct tcp_conn *c)
@@ -292,7 +299,15 @@ nvmf_tcp_tx(struct tcp_conn *c)
 	if (!x->busy)
 		x->moved_ns = tcp_now(c);
 	x->pumping = true;
-	while (!x->ended && (x->busy || tx_make(c))) {
+	while (!x->ended) {
+		/* Without a share nothing is made: the digest of a PDU takes time as well. */
+		if (!x->busy && tx_has_next(c) && tx_share(c) == 0) {
+			tx_wait(c);
+			tcp_watch(c);
+			break;
+		}
+		if (!x->busy && !tx_make(c))
+			break;
 		if (!tx_send(c)) {
 			tcp_watch(c);
 			break;
@@ -317,7 +332,8 @@ nvmf_tcp_tx_turns(struct weft_nvmf_tcp *t)
 	/* One that uses up its share again waits behind the others, for another poll. */
 	for (uint32_t n = t->nturns; n > 0 && (c = TAILQ_FIRST(&t->turns)) != NULL; n--) {
 		tx_look(c);
-		if (t->turn_bytes >= TX_ALL_BYTES)
+		/* it has come in this turn, and so have those behind it */
+		if (t->turn_bytes >= TX_ALL_BYTES || c->tx.turn_bytes >= TX_TURN_BYTES)
 			break;
 		tx_waits_no_more(c);
 		c->tx.its_turn = true;
