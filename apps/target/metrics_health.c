@@ -6,6 +6,10 @@
 
 #include "metrics_read.h"
 #include "target.h"
+#include "ui.h"
+
+/** A look at files that takes as long says that a file system does not answer. */
+#define FILES_SILENT_NS 10000000000u
 
 struct lines {
 	char *buf;
@@ -45,20 +49,36 @@ has_port(const struct target *t)
 	return false;
 }
 
+/** How many seconds the look at the files has taken by now, if that is too long; else 0. What is known
+ * of them is old then, and does not get newer. */
+static unsigned int
+files_silent_s(const struct target *t)
+{
+	const uint64_t since_ns = atomic_load_explicit(&t->watch_since_ns, memory_order_relaxed);
+	const uint64_t now_ns = ui_now_ns();
+
+	if (since_ns == 0 || now_ns < since_ns + FILES_SILENT_NS)
+		return 0;
+	return (unsigned int)((now_ns - since_ns) / 1000000000u);
+}
+
 bool
 metrics_is_ready(const struct target *t, uint32_t exports, uint32_t served)
 {
 	return !atomic_load_explicit(&t->stopping, memory_order_relaxed) && has_port(t) &&
-	       (served > 0 || exports == 0);
+	       files_silent_s(t) == 0 && (served > 0 || exports == 0);
 }
 
 bool
 metrics_ready(struct target *t, char *buf, size_t size)
 {
 	struct lines l = {buf, size, 0};
+	const unsigned int silent_s = files_silent_s(t);
 	uint32_t exports = 0, served = 0;
 
 	buf[0] = '\0';
+	if (silent_s > 0)
+		say(&l, "a file system has not answered for %u s\n", silent_s);
 	if (atomic_load_explicit(&t->stopping, memory_order_relaxed))
 		say(&l, "it ends\n");
 	if (!has_port(t))

@@ -78,6 +78,8 @@ struct target {
 	atomic_ullong exports_refused; /**< exports that found no slot; relaxed */
 	int watch_fd;                  /**< inotify descriptor; -1: none */
 	uint32_t watch_at;             /**< target_watch_some(); the program's thread */
+	/** The files are being looked at since then (ui_now_ns()); 0: they are not now. */
+	_Atomic uint64_t watch_since_ns;
 	bool strict;   /**< --strict: an export that cannot be opened ends the start */
 	int numa_node; /**< for exports whose configuration names no node */
 	/** Slots of exports that are in use, or were. A release behind the slot's content; a reader

@@ -202,11 +202,20 @@ watch_one(struct target *t, struct target_export *ex)
 	target_export_revoke(t, ex);
 }
 
+/** A look begins (true) or is over. A file system that does not answer keeps the thread in it. */
+static void
+watch_looks(struct target *t, bool now)
+{
+	atomic_store_explicit(&t->watch_since_ns, now ? ui_now_ns() : 0, memory_order_relaxed);
+}
+
 void
 target_watch(struct target *t)
 {
+	watch_looks(t, true);
 	for (uint32_t i = 0; i < target_nexports(t); i++)
 		watch_one(t, &t->exports[i]);
+	watch_looks(t, false);
 }
 
 void
@@ -214,6 +223,7 @@ target_watch_some(struct target *t)
 {
 	const uint32_t n = target_nexports(t);
 
+	watch_looks(t, true);
 	/* A flush of a client is answered by what the last check has found. */
 	for (uint32_t i = 0; n > WATCH_SOME && i < n; i++)
 		if (atomic_load_explicit(&t->exports[i].grants, memory_order_relaxed) > 0)
@@ -222,4 +232,5 @@ target_watch_some(struct target *t)
 		t->watch_at = t->watch_at + 1 < n ? t->watch_at + 1 : 0;
 		watch_one(t, &t->exports[t->watch_at]);
 	}
+	watch_looks(t, false);
 }

@@ -8,6 +8,7 @@
 #include "metrics_read.h"
 #include "target.h"
 #include "target_volume.h"
+#include "ui.h"
 #include "weft_test.h"
 
 #define EXPORTS 1000U
@@ -114,4 +115,24 @@ test_readyz(void)
 	CHECK_EQ(nasked, 0);
 }
 
-WEFT_TEST_MAIN({"a file that was removed", test_removed}, {"/readyz asks for no file", test_readyz})
+/** A file system that does not answer: what is known of the files gets no newer. */
+static void
+test_silent(void)
+{
+	char text[4096];
+
+	set_up();
+	atomic_store(&t.watch_since_ns, ui_now_ns() - 9000000000u);
+	CHECK(metrics_ready(&t, text, sizeof(text)));
+	CHECK_STR(text, "");
+	atomic_store(&t.watch_since_ns, ui_now_ns() - 70500000000u);
+	CHECK(!metrics_ready(&t, text, sizeof(text)));
+	CHECK_STR(text, "a file system has not answered for 70 s\n");
+	CHECK(!metrics_is_ready(&t, EXPORTS, EXPORTS));
+	atomic_store(&t.watch_since_ns, 0);
+	CHECK(metrics_ready(&t, text, sizeof(text)));
+	CHECK_EQ(nasked, 0);
+}
+
+WEFT_TEST_MAIN({"a file that was removed", test_removed}, {"/readyz asks for no file", test_readyz},
+               {"a file system that does not answer", test_silent})
