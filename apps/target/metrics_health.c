@@ -49,8 +49,8 @@ has_port(const struct target *t)
 	return false;
 }
 
-/** How many seconds the look at the files has taken by now, if that is too long; else 0. What is known
- * of them is old then, and does not get newer. */
+/** How many seconds the look at the files has taken by now, if that is too long; else 0. What is
+ * known of them is old then, and does not get newer. */
 static unsigned int
 files_silent_s(const struct target *t)
 {

@@ -962,7 +962,7 @@ test_turns(void)
 				left = left || !q[k].cmd[r].answered;
 		}
 	}
-	/* a PDU that was begun and waits is counted, but none is made without a share of the turn */
+	/* a PDU that was begun and waits is counted, but none is made without a share */
 	CHECK_MSG(most > TURN_ONE && most <= TURN_ALL + TURN_READ, "%llu octets in a turn",
 	          (unsigned long long)most);
 	CHECK(stats().turn_waits > 0);
