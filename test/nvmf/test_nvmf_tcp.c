@@ -996,6 +996,77 @@ test_turns(void)
 	end();
 }
 
+/* ---- Silent hosts ---- */
+
+#define BAD_SILENT 24 /* connections that say nothing, */
+#define BAD_MUTE   12 /* or nothing behind ICReq */
+#define RATE_DEPTH 8U
+#define RATE_BYTES 65536U
+#define RATE_STEPS 400U
+
+/** How many reads and writes of a host end in so much time. */
+static unsigned int
+rate(struct th_q *q)
+{
+	unsigned int done = 0;
+
+	for (unsigned int i = 0; i < RATE_STEPS; i++) {
+		for (uint16_t k = 0; k < RATE_DEPTH; k++) {
+			struct weft_nvmf_sqe sqe =
+			        th_rw(k % 2 == 0 ? WEFT_NVMF_IO_READ : WEFT_NVMF_IO_WRITE, 128 * k,
+			              RATE_BYTES);
+
+			if (q->cmd[k].busy && !q->cmd[k].answered)
+				continue;
+			if (q->cmd[k].busy) {
+				CHECK_EQ(q->cmd[k].cqe.status, 0);
+				done++;
+			}
+			q->cmd[k].busy = false;
+			CHECK_EQ(th_send(q, &sqe, (k % 2 == 0 ? in : out) + (size_t)k * RATE_BYTES,
+			                 RATE_BYTES, false),
+			         k);
+		}
+		th_step(&h);
+		th_look(q);
+		CHECK(!q->p.ended);
+	}
+	for (uint16_t k = 0; k < RATE_DEPTH; k++)
+		CHECK_EQ(th_wait(q, k), 0);
+	return done;
+}
+
+/** Hosts that connect and say nothing, or nothing but ICReq, do not bring another one below half of
+ * its rate. */
+static void
+test_silent(void)
+{
+	static struct th_q silent[BAD_SILENT], mute[BAD_MUTE];
+	unsigned int alone, beside;
+
+	set(false, false, 0);
+	memset(silent, 0, sizeof(silent));
+	memset(mute, 0, sizeof(mute));
+	start(&quiet);
+	both_queues();
+	alone = rate(&io);
+	for (unsigned int i = 0; i < BAD_SILENT; i++)
+		th_open(&h, &silent[i]);
+	for (unsigned int i = 0; i < BAD_MUTE; i++) {
+		th_open(&h, &mute[i]);
+		th_init(&mute[i]);
+	}
+	beside = rate(&io);
+	CHECK_MSG(beside * 2 >= alone && alone > RATE_DEPTH, "%u commands alone, %u beside them",
+	          alone, beside);
+	CHECK_EQ(stats().conns, 2 + BAD_SILENT + BAD_MUTE);
+	for (unsigned int i = 0; i < BAD_SILENT; i++)
+		th_close(&silent[i]);
+	for (unsigned int i = 0; i < BAD_MUTE; i++)
+		th_close(&mute[i]);
+	end();
+}
+
 WEFT_TEST_MAIN({"data of every length, with and without digests", test_data},
                {"the last data is the answer", test_success}, {"full queues", test_full},
                {"full queues, loss", test_loss}, {"PDUs cut at every octet", test_cuts},
@@ -1008,6 +1079,7 @@ WEFT_TEST_MAIN({"data of every length, with and without digests", test_data},
                {"H2CData before its R2T", test_early_data}, {"PDUs out of sequence", test_sequence},
                {"capsules with too much data", test_capsule_limit},
                {"more commands than entries", test_overrun}, {"hosts that stop", test_stalls},
+               {"silent hosts do not halve the rate of another one", test_silent},
                {"an R2T that is never served", test_starved}, {"lost at every moment", test_lost},
                {"closed by the target", test_close},
                {"closed by the target, a command on the volume", test_close_late},
