@@ -6,7 +6,9 @@ import re
 import signal
 import subprocess
 import time
+import urllib.request
 
+from test_metrics import free_port
 from test_visible import Telemetry
 from weft_e2e import BUILD, FAILED, PROCS, Target, app, main, make_file, memif, path, run, sha
 
@@ -239,7 +241,8 @@ def test_held_off():
 
 def test_late():
     """A connection that shows no proof is closed after auth_timeout_ms. An authenticated connection stays."""
-    t, tel = start("late", "required", ports=2, extra="auth_timeout_ms = 700\n")
+    port = free_port()
+    t, tel = start("late", "required", ports=2, extra=f"auth_timeout_ms = 700\nmetrics = {port}\n")
     src = make_file("late1", MB, 5)
     slow = t.cp_start(src, "weft://10.0.1.1/demo", port=1,
                       args=["--rate", "512K", "--block", "64K", "--auth", f"bob:{key('bob')}"])
@@ -249,6 +252,8 @@ def test_late():
     took = time.monotonic() - at
     assert rc == 0 and out == "closed\n" and 0.5 < took < 15, (rc, out, err, took)
     assert tel.ask("/weft/target/clients")["late"] == 1
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as r:
+        assert "\nweft_auth_late_total 1\n" in r.read().decode()
     assert "did not authenticate within 700 ms" in t.logged()
     out, err = slow.communicate(timeout=60)
     assert slow.returncode == 0, err

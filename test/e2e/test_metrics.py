@@ -14,7 +14,8 @@ import subprocess
 import time
 
 import prom
-from weft_e2e import BUILD, Skip, Target, app, main, make_file, memif, path, run
+from test_visible import Telemetry
+from weft_e2e import BUILD, PROCS, Skip, Target, app, main, make_file, memif, path, run
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 APPS = os.path.join(HERE, "..", "..", "apps", "target")
@@ -89,6 +90,86 @@ def test_reference():
         base = name if name in labels else re.sub("_(bucket|sum|count)$", "", name)
         for k in series:
             assert {n for n, _ in k} - {"le"} == set(labels[base].split()), (name, k)
+
+
+# What telemetry calls the counters that a worker and a port have in the metrics.
+OF_WORKER = {"polls_total": "polls", "busy_polls_total": "busy_polls", "connections_total": "conns_total",
+             "received_segments_total": "segs_in", "sent_segments_total": "segs_out", "retransmitted_segments_total": "retrans_segs",
+             "retransmission_timeouts_total": "rtos", "crc_errors_total": "crc_errors", "received_messages_total": "msgs_in",
+             "sent_messages_total": "msgs_out", "received_terminates_total": "terminates_in", "sent_terminates_total": "terminates_out"}
+OF_PORT = {"received_packets_total": ["rx_packets"], "received_bytes_total": ["rx_bytes"], "sent_packets_total": ["tx_packets"],
+           "sent_bytes_total": ["tx_bytes"], "bad_packets_total": ["rx_bad"], "dropped_packets_total": ["rx_dropped", "tx_dropped"],
+           "missed_packets_total": ["rx_missed"]}
+OF_EXPORT = {"reads_total": "rpc_reads", "read_bytes_total": "rpc_read_bytes", "writes_total": "rpc_writes",
+             "written_bytes_total": "rpc_write_bytes", "refused_total": "rpc_refused", "files_lost_total": "files_lost"}
+
+
+def test_each_metric():
+    """What each metric shows that no other case looks at: beside telemetry, and beside what clients did."""
+    begun = time.time()
+    t = Metered("em", objects("em", "a", "b") | volume("em"), extra="[weft]\ntelemetry = yes\n").start()
+    size = 300000
+    t.push(make_file("em.src", size, 1), "a")
+    before = t.value("weft_client_sent_bytes_total", client="10.0.0.2")
+    assert 0 < before < size
+    t.pull("a", "em.out")
+    assert size <= t.value("weft_client_sent_bytes_total", client="10.0.0.2") - before < 1.2 * size
+    assert "done" in volume_probe(t, "v", "order", "5", "20")
+    # A client that holds windows until it is killed.
+    exe = os.path.join(BUILD, "test", "e2e", "volume_probe")
+    held = subprocess.Popen([exe, memif(0, "client", t.sock(0)), "10.0.0.2/24", "10.0.0.1", "v", "windows", "1", "3", "0"],
+                            stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
+    PROCS.append(held)
+    assert "opened 3" in held.stdout.readline()
+    os.rename(path("em.b"), path("em.gone"))
+    end = time.monotonic() + 30
+    while t.value("weft_export_files_lost_total", export="b") == 0 or t.value("weft_connections") != 1:
+        assert time.monotonic() < end
+    tel = Telemetry(t.proc.pid)
+
+    def counted():
+        """Each counter as telemetry has it."""
+        w, p, m = tel.ask("/weft/worker,0"), tel.ask("/weft/port,p0"), tel.ask("/weft/messages,0")
+        out = {f"weft_worker_{k}": w[n] for k, n in OF_WORKER.items()}
+        out |= {f"weft_port_{k}": sum(p[n] for n in of) for k, of in OF_PORT.items()}
+        out["weft_worker_poll_seconds_count"] = w["busy_polls"]
+        for way, name in (("in", "received"), ("out", "sent")):
+            out[f"weft_client_{name}_messages_total"] = sum(n for k, n in m.items() if k.endswith("_" + way))
+        for k, n in OF_EXPORT.items():
+            out[f"weft_export_{k}"] = sum(tel.ask(f"/weft/target/export,{e}").get(n, 0) for e in ("a", "b", "v"))
+        out["weft_export_range_waits_total"] = tel.ask("/weft/target/export,v")["range_waits"]
+        return out
+
+    low, m, high = counted(), t.metrics(), counted()
+
+    def now(name):
+        return sum(m[name].values())
+
+    for name, least in low.items():
+        assert least <= now(name) <= high[name], (name, least, now(name), high[name])
+    for name in ("weft_export_read_bytes_total", "weft_export_written_bytes_total",
+                 "weft_client_received_messages_total", "weft_client_sent_messages_total"):
+        assert now(name) > 0, name
+    assert now("weft_export_written_bytes_total") >= 20 * MIB and now("weft_export_files_lost_total") == 1
+    assert m["weft_export_info"] == {(("export", e), ("format", "volume" if e == "v" else "object")): 1 for e in ("a", "b", "v")}
+    assert m["weft_info"] == {(("version", run([app("weft-target"), "--version"])[1].split()[-1]),): 1}
+    assert begun <= now("weft_start_time_seconds") <= time.time()
+    assert now("weft_connections") == now("weft_worker_connections") == now("weft_client_connections") == 1
+    assert now("weft_client_windows") == now("weft_worker_windows") == 3 and now("weft_clients_left_out") == 0
+    assert now("weft_worker_windows_limit") == 128 and now("weft_worker_staging_free_bytes") <= 128 * MIB
+    assert 0 <= now("weft_worker_call_memory_bytes") <= now("weft_worker_call_memory_limit_bytes") == 64 * MIB
+    assert now("weft_port_speed_bytes") == tel.ask("/weft/port,p0")["speed_mbps"] * 1e6 / 8 > 0
+    assert 0 < now("weft_worker_poll_seconds_sum") < time.time() - begun and 0 < now("weft_metrics_render_seconds") < 5
+    t.get("/livez")
+    assert sum(t.metrics()["weft_metrics_requests_total"].values()) == now("weft_metrics_requests_total") + 2
+    # Each metric is looked at by some test of the programs.
+    with open(DOC, encoding="utf-8") as f:
+        names = re.findall(r"^\| `(weft_\w+)` \|", f.read(), re.M)
+    said = "".join(open(os.path.join(HERE, n), encoding="utf-8").read() for n in os.listdir(HERE) if n.endswith(".py"))
+    for tables in (("weft_worker_", OF_WORKER), ("weft_port_", OF_PORT), ("weft_export_", OF_EXPORT)):
+        said += " ".join(tables[0] + k for k in tables[1])
+    said += "weft_client_received_messages_total weft_client_sent_messages_total"
+    assert len(names) > 70 and not [n for n in names if n not in said], [n for n in names if n not in said]
 
 
 def test_push_and_pull():
