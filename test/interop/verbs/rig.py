@@ -31,7 +31,7 @@ PACKAGES = {"rping": "rdmacm-utils", "ucmatose": "rdmacm-utils", "rdma_server": 
             "ibv_devinfo": "ibverbs-utils", "ib_write_bw": "perftest", "qperf": "qperf", "fio": "fio", "iperf": "iperf",
             "fi_pingpong": "libfabric-bin", "fi_info": "libfabric-bin", "tgtd": "tgt", "tgtadm": "tgt",
             "iscsi-inq": "libiscsi-bin", "iscsi-test-cu": "libiscsi-bin", "qemu-system-x86_64": "qemu-system-x86", "mpirun": "openmpi-bin",
-            "mpicc": "libopenmpi-dev"}
+            "mpicc": "libopenmpi-dev", "nft": "nftables"}
 libc = ctypes.CDLL(None, use_errno=True)
 
 

@@ -8,6 +8,7 @@ import base64
 import contextlib
 import glob
 import hashlib
+import json
 import os
 import random
 import re
@@ -21,7 +22,7 @@ INTEROP = os.path.dirname(HERE)
 sys.path[:0] = [HERE, INTEROP, os.path.join(INTEROP, "siw")]
 
 import rig  # noqa: E402
-from kernel_net import K4, K6, W4, W6, World  # noqa: E402
+from kernel_net import K4, K6, W4, W6, World, sh, veth  # noqa: E402
 from siw_guest import Guest, build as build_guest  # noqa: E402
 from guest import Tap, end_by_signals, missing, pack  # noqa: E402
 from rig import check  # noqa: E402
@@ -30,7 +31,7 @@ from test_rping import ping_text  # noqa: E402
 
 PERFTEST = [f"ib_{verb}_{kind}" for verb in ("write", "read", "send") for kind in ("bw", "lat")]
 PROGRAMS = ["rping", "ucmatose", "rdma_server", "rdma_client", "rdma_xserver", "rdma_xclient", "cmtime", "rstream", "riostream", "rcopy",
-            "fio", "iperf", *PERFTEST]
+            "fio", "iperf", "qperf", "fi_pingpong", *PERFTEST]
 # The libraries that are preloaded in the guest: sockets over RDMA, and lines that come as soon as they are complete.
 PRELOADS = ["/usr/lib/*/rsocket/librspreload.so", "/usr/libexec/coreutils/libstdbuf.so"]
 LINES = {"LD_PRELOAD": "/weft/libstdbuf.so", "_STDBUF_O": "L"}
@@ -38,6 +39,9 @@ LINES = {"LD_PRELOAD": "/weft/libstdbuf.so", "_STDBUF_O": "L"}
 SIW_OPTIONS = {"ib_write_bw": ["-b", "-q 8"], "ib_read_bw": ["-b", "-q 8"], "ib_send_bw": ["-b", "-q 8", "-e", "--use-srq"],
                "ib_send_lat": ["-e"]}
 PORT = 7471
+# TCP ports of the kernel beside weft: those on which qperf and fi_pingpong meet, and those from which the kernel connects.
+MEET = {"qperf": 19765, "fi_pingpong": 47592}
+KERNEL_FIRST, KERNEL_LAST = 20000, 24999
 draw = random.Random(int(os.environ.get("WEFT_TEST_SEED", "1")))
 
 
@@ -50,11 +54,12 @@ class Ends:
         rpma = os.path.join(os.path.abspath(build), "test/interop/verbs/verbs_rpma")
         if os.path.exists(rpma):
             programs.append(rpma)
-        initrd = pack(world.tmp, os.path.join(cache, "initramfs.cpio"), programs, {}, [])
+        # libfabric asks for the address of localhost.
+        initrd = pack(world.tmp, os.path.join(cache, "initramfs.cpio"), programs, {"/etc/hosts": "127.0.0.1 localhost\n"}, [])
         self.there = {os.path.basename(p) for p in programs}
         self.guest = Guest(world, self.space, cache, logs, initrd=initrd)
         self.run = os.path.join(os.path.abspath(build), "apps/verbs/weft-run")
-        self.ends, self.said = [], ""
+        self.ends, self.said, self.dev = [], "", self.guest.dev
 
     def here(self, argv, env=None):
         """Start a program over weft."""
@@ -63,7 +68,7 @@ class Ends:
         conf = os.path.join(self.world.tmp, "weft.ini")
         with open(conf, "w", encoding="utf-8") as f:
             f.write(f"[weft]\ntelemetry = yes\n[port p0]\naddress = {W4}/24\naddress6 = {W6}/64\n"
-                    f"dev = net_af_packet0,iface={self.guest.dev},blocksz=16384,framesz=2048,framecnt=2048\n")
+                    f"dev = net_af_packet0,iface={self.dev},blocksz=16384,framesz=2048,framecnt=2048\n")
         e = rig.End(["ip", "netns", "exec", self.space, self.run, "--config", conf, *argv], env)
         self.ends.append(e)
         return e
@@ -71,7 +76,7 @@ class Ends:
     def need(self, *programs):
         """Skip unless the guest has these programs and libraries."""
         for p in programs:
-            if p not in self.there:
+            if p not in self.there and (p != "nft" or shutil.which(p) is None):
                 raise rig.Skip(f"{rig.PACKAGES.get(p, p)} is not installed")
 
     def in_guest(self, argv, env=None):
@@ -87,6 +92,49 @@ class Ends:
             yield
         finally:
             self.guest.parameters()
+
+    @contextlib.contextmanager
+    def kernel_beside(self):
+        """Meanwhile the kernel here has weft's address, too, for programs that meet by a socket before they use RDMA.
+
+        Of the guest's frames the kernel gets those of the TCP ports above; all others go to weft, on a veth with the tap's MAC address.
+        ARP goes to both, whose answers are the same. So neither sees a segment of the other, to answer it with a RST.
+        """
+        tap, ours, wire = self.guest.dev, f"wv{self.world.tag % 1000000}", f"ww{self.world.tag % 1000000}"
+        veth(self.space, ours, self.space, wire)
+        mac = json.loads(sh("ip", "-n", self.space, "-j", "link", "show", tap))[0]["address"]
+        with self.world.inside(self.space):
+            for dev in ours, wire:
+                with open(f"/proc/sys/net/ipv6/conf/{dev}/disable_ipv6", "w", encoding="ascii") as f:
+                    f.write("1")
+            with open("/proc/sys/net/ipv4/ip_local_port_range", "w", encoding="ascii") as f:
+                f.write(f"{KERNEL_FIRST} {KERNEL_LAST}")
+        sh("ip", "-n", self.space, "link", "set", ours, "address", mac)
+        sh("ip", "-n", self.space, "addr", "add", W4 + "/24", "dev", tap)
+        ports = ", ".join(map(str, MEET.values()))
+        sh("ip", "netns", "exec", self.space, "nft", f"""table netdev beside {{
+            chain guest {{
+                type filter hook ingress device "{tap}" priority 0;
+                tcp dport {{ {ports}, {KERNEL_FIRST}-{KERNEL_LAST} }} accept
+                ether type arp dup to "{wire}"
+                ether type != arp fwd to "{wire}"
+            }}
+            chain weft {{
+                type filter hook ingress device "{wire}" priority 0;
+                fwd to "{tap}"
+            }}
+            chain weft_alone {{
+                type filter hook ingress device "{ours}" priority 0; policy drop;
+            }}
+        }}""")
+        self.dev = ours
+        try:
+            yield
+        finally:
+            self.dev = tap
+            sh("ip", "netns", "exec", self.space, "nft", "delete table netdev beside")
+            sh("ip", "-n", self.space, "addr", "flush", "dev", tap)
+            sh("ip", "-n", self.space, "link", "del", ours)
 
     @contextlib.contextmanager
     def guest_server(self, argv, port=PORT, env=None):
@@ -326,6 +374,60 @@ def iperf(e):
     rig.until(lambda: told(s.out), s)
 
 
+def qperf(e):
+    """qperf -cm 1 both ways, rc_lat and rc_bi_bw: a figure, and no end got more messages than the other one sent"""
+    e.need("qperf", "nft")
+    with e.kernel_beside(), e.server_first():
+        for test in "rc_lat", "rc_bi_bw":
+            argv = ["-t", "1", "-cm", "1", "-vvs", test]
+            with e.guest_server(["qperf"], MEET["qperf"]):
+                c = e.here(["qperf", K4, *argv])
+                rc = c.wait(60)
+                e.said += c.told()
+            check(rc == 0, f"the client's exit status is {rc}")
+            qperf_figures(test, c.out)
+            s = e.here(["qperf"])
+            rig.until(lambda s=s: kernel_listens(e, MEET["qperf"]), s)
+            rc, out = e.guest.run(e.in_guest(["qperf", W4, *argv]), 60)
+            e.said += out + s.told()
+            check(rc == 0, f"the client's exit status is {rc}")
+            qperf_figures(test, out)
+            e.after()
+
+
+def qperf_figures(test, text):
+    """The figure of a test of qperf, and the messages that both ends have counted."""
+    check(re.search(rf"^{test}:\n\s+(bw|latency)\s+=\s+([1-9][0-9.]*|0\.[0-9]*[1-9][0-9]*) \S+", text, re.M), "no figure", text)
+    n = {k: int(v.replace(",", "")) for k, v in re.findall(r"^\s+(\w+_msgs)\s+=\s+([0-9,]+)\s*$", text, re.M)}
+    for sender, receiver in ("loc", "rem"), ("rem", "loc"):
+        check(0 < n[receiver + "_recv_msgs"] <= n[sender + "_send_msgs"], f"messages: {n}")
+
+
+def kernel_listens(e, port):
+    """Whether a socket of the kernel here listens on a port."""
+    return f":{port} " in sh("ip", "netns", "exec", e.space, "ss", "-ltnH")
+
+
+def fabric(e):
+    """fi_pingpong over verbs and over verbs;ofi_rxm both ways, with its data checked"""
+    e.need("fi_pingpong", "nft")
+    for provider, kind in (("verbs", "msg"), ("verbs;ofi_rxm", "rdm")):
+        argv = ["fi_pingpong", "-c", "-p", provider, "-e", kind, "-I", "20", "-S", "1024"]
+        with e.kernel_beside(), e.server_first():
+            out, c = e.guest_serves(argv, [*argv, K4], MEET["fi_pingpong"])
+            texts = [out, c.out]
+            e.after()
+            s = e.here(argv)
+            rig.until(lambda s=s: kernel_listens(e, MEET["fi_pingpong"]), s)
+            rc, out = e.guest.run(e.in_guest([*argv, W4]), 60)
+            e.said += out + s.told()
+            check(rc == 0 and s.wait(20) == 0, f"the client's exit status is {rc}")
+            texts += [out, s.out]
+            e.after()
+        for text in texts:
+            check(re.search(r"^1k\s+20\s+=20\s+40k\s", text, re.M), text)
+
+
 def rpma(e):
     """Our program of librpma both ways: sums of both memories"""
     if "verbs_rpma" not in e.there:
@@ -414,7 +516,7 @@ def perftest(program):
 
 def main():
     """The guest, then all cases."""
-    cases = [rping, persistent, synchronous, many, migrate, bound, times, streams, copy, iperf, fio, fio_send, rpma,
+    cases = [rping, persistent, synchronous, many, migrate, bound, times, streams, copy, iperf, fio, fio_send, qperf, fabric, rpma,
              *map(perftest, PERFTEST)]
     only = sys.argv[2:]
     why = missing(("qemu-system-x86_64", "qemu-system-x86"), ("ip", "iproute2"), ("rcopy", "rdmacm-utils"))
