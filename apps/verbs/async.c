@@ -75,13 +75,15 @@ wv_async_leave(struct wv_context *c)
 }
 
 void
-wv_async_port(enum ibv_event_type type)
+wv_async_port(unsigned int number, enum ibv_event_type type)
 {
 	struct wv_context *c;
 
 	TAILQ_FOREACH (c, &contexts, link)
-		async_put(&c->vctx.context, &(struct ibv_async_event){.element.port_num = WV_PORT,
-		                                                      .event_type = type});
+		if (wv_context_number(&c->vctx.context) == number)
+			async_put(&c->vctx.context,
+			          &(struct ibv_async_event){.element.port_num = WV_PORT,
+			                                    .event_type = type});
 }
 
 /** The kind of object that an event is about. */

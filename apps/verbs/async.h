@@ -18,8 +18,8 @@ void wv_async_srq(struct wv_srq *s, enum ibv_event_type type);
 /** A context was opened; it is closed: its events are dropped. Under the engine's lock. */
 void wv_async_join(struct wv_context *c);
 void wv_async_leave(struct wv_context *c);
-/** Of the port, or IBV_EVENT_DEVICE_FATAL, for every context. */
-void wv_async_port(enum ibv_event_type type);
+/** Of a device's port, or IBV_EVENT_DEVICE_FATAL, for every context of the device. */
+void wv_async_port(unsigned int number, enum ibv_event_type type);
 /** Drop the events of an object that is destroyed; two of the three are NULL. */
 void wv_async_forget(struct ibv_context *context, struct ibv_cq *cq, struct ibv_qp *qp,
                      struct ibv_srq *srq);

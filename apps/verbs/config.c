@@ -135,6 +135,23 @@ config_read_portd(struct conf *c, const char *file, const struct portd_answer *h
 	return hello != NULL ? config_add_portd(c, hello, err, err_size) : 0;
 }
 
+/** Keep the first worker's ports: the others are of no use to this process. */
+static void
+config_own_ports(struct conf *c)
+{
+	const struct conf_worker *w = &c->workers[0];
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; c->nworkers > 0 && i < c->nports; i++)
+		for (uint32_t k = 0; k < w->nports; k++)
+			if (strcmp(w->ports[k], c->ports[i].name) == 0) {
+				c->ports[n++] = c->ports[i];
+				break;
+			}
+	if (c->nworkers > 0)
+		c->nports = n;
+}
+
 int
 wv_config_read(struct conf *c, const struct portd_answer *hello, char *err, size_t err_size)
 {
@@ -175,6 +192,7 @@ wv_config_read(struct conf *c, const struct portd_answer *hello, char *err, size
 	}
 	if (rc != 0)
 		return rc;
+	config_own_ports(c);
 	if (c->nports == 0 && !portd) {
 		snprintf(err, err_size, "%s: it has no [port NAME]", file);
 		return -EINVAL;

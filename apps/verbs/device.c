@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The device "weft0": its list, its GUID, opening and closing. */
+/** @file The devices: their list, opening and closing. */
 
 #include "device.h"
 
@@ -16,19 +16,37 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct ibv_device device = {
-        .node_type = IBV_NODE_RNIC,
-        .transport_type = IBV_TRANSPORT_IWARP,
-        .name = WV_DEVICE_NAME,
-        .dev_name = "uverbs-" WV_DEVICE_NAME,
-        .dev_path = "/sys/class/infiniband_verbs/uverbs-" WV_DEVICE_NAME,
-        .ibdev_path = "/sys/class/infiniband/" WV_DEVICE_NAME,
-};
+static struct ibv_device devices[CONF_PORTS_MAX];
+static pthread_once_t devices_once = PTHREAD_ONCE_INIT;
+
+static void
+devices_name(void)
+{
+	for (unsigned int i = 0; i < CONF_PORTS_MAX; i++) {
+		struct ibv_device *d = &devices[i];
+
+		d->node_type = IBV_NODE_RNIC;
+		d->transport_type = IBV_TRANSPORT_IWARP;
+		snprintf(d->name, sizeof(d->name), WV_DEVICE_NAME, i);
+		snprintf(d->dev_name, sizeof(d->dev_name), "uverbs-" WV_DEVICE_NAME, i);
+		snprintf(d->dev_path, sizeof(d->dev_path),
+		         "/sys/class/infiniband_verbs/uverbs-" WV_DEVICE_NAME, i);
+		snprintf(d->ibdev_path, sizeof(d->ibdev_path),
+		         "/sys/class/infiniband/" WV_DEVICE_NAME, i);
+	}
+}
+
+static unsigned int
+device_number(const struct ibv_device *dev)
+{
+	return (unsigned int)(dev - devices);
+}
 
 WV_API struct ibv_device **
 ibv_get_device_list(int *num)
 {
-	struct ibv_device **list = calloc(2, sizeof(*list));
+	struct ibv_device **list = calloc(CONF_PORTS_MAX + 1, sizeof(*list));
+	const struct conf *c;
 	int n = 0;
 
 	if (num != NULL)
@@ -37,8 +55,11 @@ ibv_get_device_list(int *num)
 		errno = ENOMEM;
 		return NULL;
 	}
-	if (wv_config() != NULL && wv_check_versions())
-		list[n++] = &device;
+	pthread_once(&devices_once, devices_name);
+	c = wv_config();
+	if (c != NULL && wv_check_versions())
+		for (; (uint32_t)n < c->nports; n++)
+			list[n] = &devices[n];
 	if (num != NULL)
 		*num = n;
 	return list;
@@ -67,8 +88,7 @@ ibv_get_device_index(struct ibv_device *dev)
 WV_API __be64
 ibv_get_device_guid(struct ibv_device *dev)
 {
-	(void)dev;
-	return wv_device_guid();
+	return wv_device_guid(device_number(dev));
 }
 
 WV_API struct ibv_context *
@@ -92,6 +112,7 @@ ibv_open_device(struct ibv_device *dev)
 	}
 	c->vctx.sz = sizeof(c->vctx);
 	c->vctx.context.device = dev;
+	c->number = device_number(dev);
 	c->vctx.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
 	c->vctx.context.cmd_fd = -1;
 	c->vctx.context.async_fd = c->async.fd;
@@ -119,7 +140,7 @@ ibv_close_device(struct ibv_context *context)
 	c->closed = true;
 	wv_async_leave(c);
 	wv_fdq_close(&c->async);
-	wv_qp_abort_all(context);
+	wv_qp_abort_context(context);
 	wv_unlock();
 	wv_context_put(context);
 	return 0;

@@ -105,7 +105,8 @@ engine_open(const struct conf *given, bool *eal, char *err, size_t err_size)
 		return rc;
 	wv_engine.ctx = stack.ctx;
 	wv_engine.worker = stack.workers[0];
-	wv_engine.port = stack.ports[0];
+	memcpy(wv_engine.ports, stack.ports, sizeof(wv_engine.ports));
+	wv_engine.nports = stack.nports;
 	wv_portd_tell();
 	rc = weft_evq_create(stack.ctx, &evq, &wv_engine.evq);
 	if (rc != 0)

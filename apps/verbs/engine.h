@@ -19,12 +19,14 @@
 
 #include <weft/weft.h>
 
+#include "conf.h"
 #include "helper.h"
 
 /** What all objects are made of. Valid after wv_engine_up() returned 0. */
 struct wv_engine {
 	struct weft_ctx *ctx;
-	struct weft_port *port; /**< the worker's first */
+	struct weft_port *ports[CONF_PORTS_MAX]; /**< each is a device; by their numbers */
+	unsigned int nports;
 	struct weft_worker *worker;
 	struct weft_evq *evq; /**< events of all QPs, listeners and SRQs: events.h */
 };

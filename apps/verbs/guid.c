@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The GUID of the device. */
+/** @file The GUIDs of the devices. */
 
 #include "addr.h"
 #include "config.h"
@@ -19,17 +19,18 @@ device_hash(const char *s)
 }
 
 __be64
-wv_device_guid(void)
+wv_device_guid(unsigned int number)
 {
 	const struct conf *c = wv_config();
 	uint64_t guid = 0;
 
-	if (c == NULL)
+	if (c == NULL || number >= c->nports)
 		return 0;
-	for (uint32_t i = 0; i < c->ports[0].nnets; i++) {
+	for (uint32_t i = 0; i < c->ports[number].nnets; i++) {
 		char buf[ADDR_STR_MAX];
 
-		guid = guid * 31 + device_hash(conf_net_str(&c->ports[0].nets[i].addr, 0, buf));
+		guid = guid * 31 +
+		       device_hash(conf_net_str(&c->ports[number].nets[i].addr, 0, buf));
 	}
 	/* EUI-64 with the bit of local administration, and no group address. */
 	guid = (guid & ~(1ULL << 56)) | 1ULL << 57;

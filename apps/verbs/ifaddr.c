@@ -8,6 +8,7 @@
 
 #include <net/if.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,6 +32,25 @@ ifaddr_mask(struct sockaddr_storage *m, const struct sockaddr_storage *a, uint32
 		*b = (uint8_t)(0xff00 >> prefix_len);
 }
 
+static bool
+ifaddr_add(struct ifaddrs **list, const struct conf_net *net, unsigned int device)
+{
+	struct ifaddr_node *n = calloc(1, sizeof(*n));
+
+	if (n == NULL)
+		return false;
+	n->addr = net->addr;
+	ifaddr_mask(&n->mask, &net->addr, net->prefix_len);
+	snprintf(n->name, sizeof(n->name), WV_DEVICE_NAME, device);
+	n->ifa.ifa_name = n->name;
+	n->ifa.ifa_flags = IFF_UP | IFF_RUNNING;
+	n->ifa.ifa_addr = (struct sockaddr *)&n->addr;
+	n->ifa.ifa_netmask = (struct sockaddr *)&n->mask;
+	n->ifa.ifa_next = *list;
+	*list = &n->ifa;
+	return true;
+}
+
 void
 wv_ifaddr_add(struct ifaddrs **list)
 {
@@ -38,22 +58,10 @@ wv_ifaddr_add(struct ifaddrs **list)
 	                 getenv(WV_ENV_PORTD) != NULL;
 	const struct conf *c = any ? wv_config() : NULL;
 
-	for (uint32_t i = 0; c != NULL && i < c->ports[0].nnets; i++) {
-		const struct conf_net *net = &c->ports[0].nets[i];
-		struct ifaddr_node *n = calloc(1, sizeof(*n));
-
-		if (n == NULL)
-			return;
-		n->addr = net->addr;
-		ifaddr_mask(&n->mask, &net->addr, net->prefix_len);
-		strcpy(n->name, WV_DEVICE_NAME);
-		n->ifa.ifa_name = n->name;
-		n->ifa.ifa_flags = IFF_UP | IFF_RUNNING;
-		n->ifa.ifa_addr = (struct sockaddr *)&n->addr;
-		n->ifa.ifa_netmask = (struct sockaddr *)&n->mask;
-		n->ifa.ifa_next = *list;
-		*list = &n->ifa;
-	}
+	for (uint32_t p = 0; c != NULL && p < c->nports; p++)
+		for (uint32_t i = 0; i < c->ports[p].nnets; i++)
+			if (!ifaddr_add(list, &c->ports[p].nets[i], p))
+				return;
 }
 
 struct ifaddrs *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The link of the port, looked at from time to time. */
+/** @file The links of the ports, looked at from time to time. */
 
 #include "port_link.h"
 
@@ -12,46 +12,68 @@
 
 #define LINK_LOOK_US 200000
 
-static bool watched, up, ever, gone;
+static struct link_of {
+	bool up, ever, gone;
+} links[CONF_PORTS_MAX];
+static bool watched;
+
+static bool
+link_is_up(unsigned int i, struct weft_port_stats *st)
+{
+	*st = (struct weft_port_stats){0};
+	(void)weft_port_stats(wv_engine.ports[i], st);
+	return !wv_portd_gone() && st->link_up && !st->removed;
+}
+
+/** Returns whether something has changed. */
+static bool
+link_look_at(unsigned int i)
+{
+	struct link_of *l = &links[i];
+	const struct link_of was = *l;
+	struct weft_port_stats st;
+	const bool now = link_is_up(i, &st);
+
+	if (now != l->up && (now || l->ever))
+		wv_async_port(i, now ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
+	if (!now && l->up && !st.link_returns)
+		wv_qp_abort_device(i);
+	l->up = now;
+	l->ever |= now;
+	/* As the kernel tells of a device that is unplugged. */
+	if (st.removed && !l->gone) {
+		l->gone = true;
+		wv_async_port(i, IBV_EVENT_DEVICE_FATAL);
+		wv_ucm_device_removed(i);
+	}
+	return l->up != was.up;
+}
 
 static void
 link_look(void *arg)
 {
-	struct weft_port_stats st = {0};
 	struct weft_alarm *alarm;
-	bool now;
+	bool changed = false;
 
 	(void)arg;
-	(void)weft_port_stats(wv_engine.port, &st);
+	for (unsigned int i = 0; i < wv_engine.nports; i++)
+		changed |= link_look_at(i);
 	wv_portd_sweep();
-	now = !wv_portd_gone() && st.link_up && !st.removed;
-	if (now == up)
+	if (!changed)
 		wv_helper_no_work();
-	if (now != up && (now || ever))
-		wv_async_port(now ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
-	if (!now && up && !st.link_returns)
-		wv_qp_abort_all(NULL);
-	up = now;
-	ever |= now;
-	/* As the kernel tells of a device that is unplugged. */
-	if (st.removed && !gone) {
-		gone = true;
-		wv_async_port(IBV_EVENT_DEVICE_FATAL);
-		wv_ucm_device_removed();
-	}
 	(void)weft_alarm_set(wv_engine.worker, LINK_LOOK_US, link_look, NULL, &alarm);
 }
 
 void
 wv_link_watch(void)
 {
-	struct weft_port_stats st = {0};
+	struct weft_port_stats st;
 	struct weft_alarm *alarm;
 
 	if (watched)
 		return;
 	watched = true;
-	(void)weft_port_stats(wv_engine.port, &st);
-	up = ever = st.link_up && !st.removed;
+	for (unsigned int i = 0; i < wv_engine.nports; i++)
+		links[i].up = links[i].ever = link_is_up(i, &st);
 	(void)weft_alarm_set(wv_engine.worker, LINK_LOOK_US, link_look, NULL, &alarm);
 }

@@ -3,13 +3,13 @@
 #define WEFT_APPS_VERBS_PORT_LINK_H
 
 /**
- * @file The link of the port. A link in shared memory does not come back when the peer's process
- * has ended, so the connections end then. Programs hear of the link by asynchronous events.
+ * @file The links of the ports. A link in shared memory does not come back when the peer's process
+ * has ended, so the connections end then. Programs hear of a link by asynchronous events.
  */
 
 #include <infiniband/verbs.h>
 
-/** Watch the link, from the first context on. Under the engine's lock. */
+/** Watch all links, from the first context on. Under the engine's lock. */
 void wv_link_watch(void);
 
 #endif /* WEFT_APPS_VERBS_PORT_LINK_H */

@@ -392,7 +392,7 @@ wv_portd_more(void)
 void
 wv_portd_tell(void)
 {
-	struct weft_port *port = wv_engine.port;
+	struct weft_port *port = wv_engine.ports[0];
 	struct claim *c;
 
 	if (!wv_portd_on() || port == NULL)
@@ -420,7 +420,7 @@ wv_portd_sweep(void)
 	pthread_mutex_lock(&part.lock);
 	for (c = LIST_FIRST(&part.claims); c != NULL; c = next) {
 		next = LIST_NEXT(c, link);
-		if (c->ids > 0 || (c->told && weft_port_tcp_drop(wv_engine.port, c->port) != 0))
+		if (c->ids > 0 || (c->told && weft_port_tcp_drop(wv_engine.ports[0], c->port) != 0))
 			continue;
 		c->told = false;
 		part_give_back(c);

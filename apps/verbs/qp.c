@@ -89,6 +89,17 @@ qp_use(struct wv_qp *q, int by)
 
 /* ---- Creation ---- */
 
+/** Whether all that a QP is made of belongs to one device: a peer finds it at one port. */
+static bool
+qp_of_one_device(const struct ibv_qp_init_attr_ex *a)
+{
+	const unsigned int number = wv_context_number(a->pd->context);
+
+	return wv_context_number(a->send_cq->context) == number &&
+	       wv_context_number(a->recv_cq->context) == number &&
+	       (a->srq == NULL || wv_context_number(a->srq->context) == number);
+}
+
 static int
 qp_check(const struct ibv_qp_init_attr_ex *a)
 {
@@ -100,7 +111,7 @@ qp_check(const struct ibv_qp_init_attr_ex *a)
 	if ((a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && a->create_flags != 0)
 		return EOPNOTSUPP;
 	if ((a->comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || a->pd == NULL || a->send_cq == NULL ||
-	    a->recv_cq == NULL)
+	    a->recv_cq == NULL || !qp_of_one_device(a))
 		return EINVAL;
 	if (a->cap.max_send_wr > WV_MAX_QP_WR || a->cap.max_recv_wr > WV_MAX_QP_WR ||
 	    a->cap.max_send_sge > WEFT_MAX_SGE || a->cap.max_recv_sge > WEFT_MAX_SGE ||

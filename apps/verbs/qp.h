@@ -74,8 +74,10 @@ void wv_qp_up(struct wv_qp *q);
 void wv_qp_down(struct wv_qp *q);
 /** Close in order, behind what is posted. 0, -errno. */
 int wv_qp_close(struct wv_qp *q);
-/** Reset the connections of a context, which is closed; NULL: all, their link is gone. */
-void wv_qp_abort_all(const struct ibv_context *context);
+/** Reset the connections of a context, which is closed. */
+void wv_qp_abort_context(const struct ibv_context *context);
+/** Reset the connections of a device, whose link is gone. */
+void wv_qp_abort_device(unsigned int number);
 /** Reset the connection; what is posted completes as flushed. */
 void wv_qp_abort(struct wv_qp *q);
 /** Give it a number and put it into the list of all; remove it. */

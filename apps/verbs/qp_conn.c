@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file The course of a queue pair's connection; all queue pairs. */
 
+#include "device.h"
 #include "engine.h"
 #include "qp.h"
 
@@ -123,12 +124,22 @@ qp_quiet(const struct wv_qp *q)
 }
 
 void
-wv_qp_abort_all(const struct ibv_context *context)
+wv_qp_abort_context(const struct ibv_context *context)
 {
 	struct wv_qp *q;
 
 	TAILQ_FOREACH (q, &qps, link)
-		if (q->busy && (context == NULL || q->ibv.context == context))
+		if (q->busy && q->ibv.context == context)
+			wv_qp_abort(q);
+}
+
+void
+wv_qp_abort_device(unsigned int number)
+{
+	struct wv_qp *q;
+
+	TAILQ_FOREACH (q, &qps, link)
+		if (q->busy && wv_context_number(q->ibv.context) == number)
 			wv_qp_abort(q);
 }
 

@@ -17,8 +17,9 @@
 #define QUERY_VENDOR 0x776674
 
 static void
-query_fill(struct ibv_device_attr *a)
+query_fill(const struct ibv_context *context, struct ibv_device_attr *a)
 {
+	const __be64 guid = wv_device_guid(wv_context_number(context));
 	struct weft_ctx_info info = {0};
 
 	wv_lock();
@@ -26,8 +27,8 @@ query_fill(struct ibv_device_attr *a)
 		weft_ctx_query(wv_engine.ctx, &info);
 	wv_unlock();
 	*a = (struct ibv_device_attr){
-	        .node_guid = wv_device_guid(),
-	        .sys_image_guid = wv_device_guid(),
+	        .node_guid = guid,
+	        .sys_image_guid = guid,
 	        .max_mr_size = UINT64_MAX,
 	        .page_size_cap = 0xfffffffffffff000ULL,
 	        .vendor_id = QUERY_VENDOR,
@@ -60,8 +61,7 @@ query_fill(struct ibv_device_attr *a)
 WV_API int
 ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
-	(void)context;
-	query_fill(attr);
+	query_fill(context, attr);
 	return 0;
 }
 
@@ -71,12 +71,11 @@ wv_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex
 {
 	struct ibv_device_attr_ex a = {0};
 
-	(void)context;
 	if (input != NULL && input->comp_mask != 0)
 		return EINVAL;
 	if (attr_size < sizeof(a.orig_attr))
 		return EINVAL;
-	query_fill(&a.orig_attr);
+	query_fill(context, &a.orig_attr);
 	a.device_cap_flags_ex =
 	        a.orig_attr.device_cap_flags | WV_DEVICE_FLUSH_GLOBAL | WV_DEVICE_ATOMIC_WRITE;
 	a.completion_timestamp_mask = UINT64_MAX;
@@ -116,12 +115,11 @@ wv_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *a
 	struct weft_ctx_info info = {0};
 	bool up;
 
-	(void)context;
 	if (port != WV_PORT)
 		return EINVAL;
 	wv_lock();
 	if (!wv_engine_over()) {
-		(void)weft_port_stats(wv_engine.port, &st);
+		(void)weft_port_stats(wv_engine.ports[wv_context_number(context)], &st);
 		weft_ctx_query(wv_engine.ctx, &info);
 	}
 	wv_unlock();
@@ -158,13 +156,13 @@ ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv_por
 /** The link-local address that the port's MAC makes (RFC 4291 appendix A), as the default GID of
  * Ethernet devices: tools show no GID whose last eight octets are zero. */
 static void
-query_gid(union ibv_gid *gid)
+query_gid(const struct ibv_context *context, union ibv_gid *gid)
 {
 	struct weft_port_stats st = {0};
 
 	wv_lock();
 	if (!wv_engine_over())
-		(void)weft_port_stats(wv_engine.port, &st);
+		(void)weft_port_stats(wv_engine.ports[wv_context_number(context)], &st);
 	wv_unlock();
 	memset(gid, 0, sizeof(*gid));
 	gid->raw[0] = 0xfe;
@@ -179,12 +177,11 @@ query_gid(union ibv_gid *gid)
 WV_API int
 ibv_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid)
 {
-	(void)context;
 	if (port != WV_PORT || index != 0) {
 		errno = EINVAL;
 		return -1;
 	}
-	query_gid(gid);
+	query_gid(context, gid);
 	return 0;
 }
 
@@ -195,14 +192,13 @@ _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index,
 	struct ibv_gid_entry e = {
 	        .gid_index = index, .port_num = port, .gid_type = IBV_GID_TYPE_IB};
 
-	(void)context;
 	if (flags != 0)
 		return EINVAL;
 	if (port != WV_PORT)
 		return EINVAL;
 	if (index != 0)
 		return ENODATA;
-	query_gid(&e.gid);
+	query_gid(context, &e.gid);
 	memset(entry, 0, entry_size);
 	memcpy(entry, &e, entry_size < sizeof(e) ? entry_size : sizeof(e));
 	return 0;

@@ -39,8 +39,8 @@ void wv_ucm_established(struct wv_cm_id *id, const struct weft_event *ev);
 /** The connection could not be made. */
 void wv_ucm_failed(struct wv_cm_id *id, const struct weft_event *ev);
 void wv_ucm_disconnected(struct wv_cm_id *id);
-/** The device is gone: each id that belongs to it hears of it. */
-void wv_ucm_device_removed(void);
+/** A device is gone: each id that belongs to it hears of it. */
+void wv_ucm_device_removed(unsigned int number);
 /** The id's QP is destroyed or reset; the id learns that it is not connected any more. */
 void wv_ucm_qp_gone(struct wv_cm_id *id);
 

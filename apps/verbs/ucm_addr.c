@@ -65,8 +65,9 @@ addr_unloop(struct sockaddr_storage *a)
 		}
 }
 
-bool
-cm_addr_is_ours(const struct sockaddr_storage *a)
+/** The number of the port that has the address; -1: none. */
+static int
+addr_owner(const struct sockaddr_storage *a)
 {
 	uint32_t n;
 	const struct conf_port *p = addr_ports(&n);
@@ -74,8 +75,22 @@ cm_addr_is_ours(const struct sockaddr_storage *a)
 	for (uint32_t i = 0; i < n; i++)
 		for (uint32_t k = 0; k < p[i].nnets; k++)
 			if (addr_same_host(a, &p[i].nets[k].addr))
-				return true;
-	return false;
+				return (int)i;
+	return -1;
+}
+
+bool
+cm_addr_is_ours(const struct sockaddr_storage *a)
+{
+	return addr_owner(a) >= 0;
+}
+
+unsigned int
+cm_addr_device(const struct sockaddr_storage *a)
+{
+	const int i = addr_owner(a);
+
+	return i > 0 ? (unsigned int)i : 0;
 }
 
 bool
@@ -389,7 +404,7 @@ cm_do_query_route(struct cm_chan *chan, const void *cmd, size_t out)
 	memcpy(&r.src_addr, &id->src, sizeof(r.src_addr));
 	memcpy(&r.dst_addr, &id->dst, sizeof(r.dst_addr));
 	if (id->device) {
-		r.node_guid = wv_device_guid();
+		r.node_guid = wv_device_guid(cm_addr_device(&id->src));
 		r.port_num = WV_PORT;
 		r.ib_route[0].pkey = htobe16(0xffff);
 	}
@@ -409,7 +424,7 @@ addr_query(const struct wv_cm_id *id, void *to, size_t out)
 	r.src_size = id->src.ss_family != 0 ? (uint16_t)addr_len(&id->src) : 0;
 	r.dst_size = id->dst.ss_family != 0 ? (uint16_t)addr_len(&id->dst) : 0;
 	if (id->device) {
-		r.node_guid = wv_device_guid();
+		r.node_guid = wv_device_guid(cm_addr_device(&id->src));
 		r.port_num = WV_PORT;
 	}
 	memcpy(to, &r, out < sizeof(r) ? out : sizeof(r));

@@ -5,6 +5,7 @@
 
 #include "addr.h"
 #include "conf.h"
+#include "device.h"
 #include "engine.h"
 #include "portd.h"
 #include "qp.h"
@@ -113,7 +114,9 @@ conn_qp(struct wv_cm_id *id, uint32_t num, struct wv_qp **out)
 {
 	struct wv_qp *q = wv_qp_find(num);
 
-	if (q == NULL || q->qp == NULL || q->busy || q->id != NULL)
+	/* As the kernel, which looks for it at the id's device. */
+	if (q == NULL || q->qp == NULL || q->busy || q->id != NULL ||
+	    wv_context_number(q->ibv.context) != cm_addr_device(&id->src))
 		return -EINVAL;
 	q->id = id;
 	q->busy = true;

@@ -156,18 +156,17 @@ event_removal(const struct wv_cm_id *id, const void *arg)
 {
 	struct wv_cm_id *to = (struct wv_cm_id *)(uintptr_t)id;
 
-	(void)arg;
 	/* Of an id that listens on any address only the part of this device is gone. */
-	if (id->device)
+	if (id->device && cm_addr_device(&id->src) == *(const unsigned int *)arg)
 		cm_event_put(cm_event_new(to, CM_EV_DEVICE_REMOVAL, 0));
 	return false;
 }
 
 void
-wv_ucm_device_removed(void)
+wv_ucm_device_removed(unsigned int number)
 {
 	pthread_mutex_lock(&cm_lock);
-	(void)cm_id_each(event_removal, NULL);
+	(void)cm_id_each(event_removal, &number);
 	pthread_mutex_unlock(&cm_lock);
 }
 

@@ -139,6 +139,8 @@ int cm_do_query(struct cm_chan *chan, const void *cmd, size_t out);
 int cm_bind_any(struct wv_cm_id *id, sa_family_t family);
 /** Whether it is an address of a port. */
 bool cm_addr_is_ours(const struct sockaddr_storage *a);
+/** The number of the device whose port has the address; that of the first, if none has it. */
+unsigned int cm_addr_device(const struct sockaddr_storage *a);
 /** Whether it is bound to all addresses of its family, and to none of the other. */
 bool cm_addr_one_family(const struct wv_cm_id *id);
 /** The TCP port that it is bound to; 0: none. */
