@@ -49,7 +49,6 @@ def mount(what, where, kind, flags=0):
 def alone(build):
     """Go on as a process of new namespaces. Its parent there, process 1, collects what has lost its own parent."""
     rdonly, remount, bind, rec, private = 1, 32, 4096, 16384, 1 << 18
-    kept = [(path, os.open(path, os.O_PATH)) for path in (TOP, os.path.abspath(build))]
     if rig.libc.unshare(0x20000 | 0x08000000 | 0x20000000 | 0x40000000) != 0:  # CLONE_NEWNS, IPC, PID, NET
         raise OSError(ctypes.get_errno(), "unshare")
     pid = os.fork()
@@ -63,6 +62,7 @@ def alone(build):
             os._exit(status != 0)
     mount("none", "/", "none", rec | private)
     mount("proc", "/proc", "proc")
+    kept = [(path, os.open(path, os.O_PATH)) for path in (TOP, os.path.abspath(build))]
     for place in PLACES:
         mount("tmpfs", place, "tmpfs")
     os.mkdir("/run/dpdk", 0o700)  # EAL's, of all programs that use DPDK: it stays
