@@ -144,14 +144,16 @@ control_conns_collect(struct control_part *part)
 
 /* ---- Clients of limited exports ---- */
 
-/** A client of an export; stops when there is no room. */
+/** A client of an export; counts it where there is no room. */
 static bool
 lane_row(void *arg, const struct quota_id *id, uint64_t ops, uint64_t bytes, bool waits)
 {
 	struct control_part *part = arg;
 
-	if (part->nlanes == part->max_lanes)
-		return false;
+	if (part->nlanes == part->max_lanes) {
+		part->left_out++;
+		return true;
+	}
 	part->lanes[part->nlanes++] =
 	        (struct control_lane){.export = part->job->limited[part->next_limited],
 	                              .id = *id,

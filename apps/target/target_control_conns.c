@@ -70,8 +70,8 @@ keys_of(json_t *object)
 	return array;
 }
 
-static json_int_t
-left_out(const struct control_job *job)
+json_int_t
+control_left_out(const struct control_job *job)
 {
 	json_int_t n = 0;
 
@@ -109,8 +109,8 @@ control_connections(struct control_job *job)
 			                  (json_int_t)c->unacked_bytes, "windows", (int)c->windows,
 			                  "tickets", (int)c->tickets));
 		}
-	control_job_result(job,
-	                   json_pack("{s:o, s:I}", "connections", rows, "left_out", left_out(job)));
+	control_job_result(job, json_pack("{s:o, s:I}", "connections", rows, "left_out",
+	                                  control_left_out(job)));
 }
 
 /** The connection as it was in the first sample, from *at on: rows keep their order, and new
@@ -245,6 +245,6 @@ control_clients(struct control_job *job)
 	control_nvmf_clients(job, clients);
 	control_job_result(job, json_pack("{s:I, s:o, s:I}", "interval_ms",
 	                                  (json_int_t)(job->took_s * 1000), "clients", clients,
-	                                  "left_out", left_out(job)));
+	                                  "left_out", control_left_out(job)));
 	json_decref(all);
 }

@@ -33,6 +33,8 @@ struct control_lane {
 /** An object of the clients, by name or else by address, with what they had in the time that the
  * job has measured. The caller owns it. */
 json_t *control_clients_of(const struct control_job *job);
+/** What the workers had no room for. */
+json_int_t control_left_out(const struct control_job *job);
 /** The values of an object as an array, which the caller owns. */
 json_t *control_values_of(const json_t *object);
 

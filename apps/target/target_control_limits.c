@@ -379,6 +379,7 @@ control_limits(struct control_job *job)
 		if (!target_export_gone(&t->exports[i]))
 			limits_export(job, i);
 	pthread_mutex_unlock(&t->exports_lock);
-	control_job_result(job, json_pack("{s:I, s:o}", "interval_ms",
-	                                  (json_int_t)(job->took_s * 1000), "limits", rows));
+	control_job_result(job, json_pack("{s:I, s:I, s:o}", "interval_ms",
+	                                  (json_int_t)(job->took_s * 1000), "left_out",
+	                                  control_left_out(job), "limits", rows));
 }

@@ -256,6 +256,13 @@ static const struct ctl_field fields_left_out[] = {
          "connections that came while the answer was made, and are not in it"},
 };
 
+static const struct ctl_field fields_limits[] = {
+        FIELD_INTERVAL,
+        {"left_out", CTL_COUNT, true,
+         "connections that came while the answer was made, grants and clients of exports beyond "
+         "the room that an answer has; these are not in it"},
+};
+
 static const struct ctl_field rows_limits[] = {
         {"limit", CTL_STR, false, "what is limited"},
         {"now", CTL_COUNT, false,
@@ -449,7 +456,7 @@ const struct ctl_method ctl_methods[] = {
          .help = "The limits, how much of each is in use, and who uses most of it.",
          .limit_ms = SHORT_MS,
          PARAMS(params_rates),
-         FIELDS(fields_rates),
+         FIELDS(fields_limits),
          ROWS("limits", rows_limits)},
         {.name = "slow",
          .command = "slow",
