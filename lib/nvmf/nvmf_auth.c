@@ -592,8 +592,10 @@ weft_nvmf_auth_set(struct weft_nvmf_subsys *s, const struct weft_nvmf_auth *entr
 	s->auth = is.auth;
 	s->nauth = n;
 	LIST_FOREACH (c, &t->ctrls, link)
+		/* without entries before, hosts were admitted that have none now either */
 		if (c->subsys == s &&
-		    !auth_same(nvmf_auth_find(&was, c->hostnqn), nvmf_auth_find(s, c->hostnqn)))
+		    (!nvmf_host_ok(s, c->hostnqn) ||
+		     !auth_same(nvmf_auth_find(&was, c->hostnqn), nvmf_auth_find(s, c->hostnqn))))
 			nvmf_ctrl_end(c);
 	nvmf_discovery_changed(t);
 	nvmf_unlock(t);

@@ -77,8 +77,9 @@ int weft_nvmf_secret_decode(const char *text, struct weft_nvmf_secret *out, cons
 struct weft_nvmf_subsys *weft_nvmf_discovery(struct weft_nvmf *t);
 /**
  * Replace what a subsystem knows of its hosts: n entries, which are copied. n 0: no host proves
- * anything. Controllers whose host's entry has changed, or has come or gone, end. Of the groups
- * that a host offers, those below `least` are not taken; this is of queues that connect afterwards.
+ * anything. Controllers whose host's entry has changed, or has come or gone, end, and with entries
+ * those of hosts that have none. Of the groups that a host offers, those below `least` are not
+ * taken; this is of queues that connect afterwards.
  * Any thread but a group's.
  * - -EINVAL: weft_nvmf_attr.random is NULL, an entry's NQN is none, there is no group `least`
  * - -EEXIST: two entries of one host

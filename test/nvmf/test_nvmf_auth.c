@@ -706,6 +706,45 @@ records(struct nv_queue *q)
 	return weft_nvmf_get64(page + 8);
 }
 
+/** Secrets come while hosts are there: those that have no line in them go, too. */
+static void
+test_strangers(void)
+{
+	struct nv_queue disk, disc;
+	struct host h;
+	struct nv n;
+
+	start(&n, &h);
+	CHECK_EQ(weft_nvmf_auth_set(n.subsys, NULL, 0, WEFT_NVMF_GROUP_NULL), 0);
+	weft_nvmf_any_host(n.subsys, true);
+	for (unsigned int i = 0; i < 2; i++) {
+		nv_poll(&n);
+		nv_open(&n, 0, &disk);
+		CHECK_EQ(nv_connect(&disk, NV_SUBSYS, NV_OTHER, 0xffff, 0, 31, 0), 0);
+		nv_open(&n, 0, &disc);
+		CHECK_EQ(
+		        nv_connect(&disc, WEFT_NVMF_DISCOVERY_NQN, NV_OTHER, 0xffff, 0, 31, 120000),
+		        0);
+		CHECK_EQ(weft_nvmf_auth_set(n.subsys, &h.keys, 1, WEFT_NVMF_GROUP_NULL), 0);
+		nv_poll(&n);
+		CHECK(disk.closed);
+		CHECK(!disc.closed);
+		CHECK_EQ(weft_nvmf_auth_set(weft_nvmf_discovery(n.target), &h.keys, 1,
+		                            WEFT_NVMF_GROUP_NULL),
+		         0);
+		nv_poll(&n);
+		CHECK(disc.closed);
+		nv_close(&disk);
+		nv_close(&disc);
+		/* without secrets it may come again */
+		CHECK_EQ(weft_nvmf_auth_set(n.subsys, NULL, 0, WEFT_NVMF_GROUP_NULL), 0);
+		CHECK_EQ(weft_nvmf_auth_set(weft_nvmf_discovery(n.target), NULL, 0,
+		                            WEFT_NVMF_GROUP_NULL),
+		         0);
+	}
+	nv_end(&n);
+}
+
 /** Discovery with secrets: a host asks when it has proved its name, and others do not. */
 static void
 test_discovery(void)
@@ -766,4 +805,6 @@ WEFT_TEST_MAIN({"vectors", test_vectors}, {"secrets", test_secrets}, {"groups", 
                {"hosts take turns", test_turns},
                {"without secrets there is no thread", test_thread},
                {"the least group", test_least_group},
-               {"discovery asks for a proof, too", test_discovery}, {"refusals", test_refusals})
+               {"discovery asks for a proof, too", test_discovery},
+               {"secrets that come end hosts without a line", test_strangers},
+               {"refusals", test_refusals})
