@@ -87,7 +87,7 @@ do_doom(struct target *t, const struct apply_plan *p, struct apply_change *c, ch
 	for (uint32_t i = 0; i < p->n; i++)
 		if (p->changes[i].kind == APPLY_CREATE &&
 		    runtime_same_medium(&p->changes[i].now, &c->was))
-			return 0;
+			return target_nvmf_resv_stay(t, c->ex, err, err_size);
 	return target_nvmf_resv_doom(t, c->ex, c->doomed, err, err_size);
 }
 

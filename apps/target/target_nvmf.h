@@ -237,6 +237,10 @@ int target_tel_nvmf_ns(void *user, const char *params, struct weft_tel *tel);
 
 /* ---- target_nvmf_resv.c: an export is deleted, the program's thread ---- */
 
+/** It is about to be deleted, and the reservations of its volume stay: no note that a failure has
+ * left may take them. -errno with one line in err. */
+int target_nvmf_resv_stay(struct target *t, const struct target_export *ex, char *err,
+                          size_t err_size);
 /** Its end is about to be written down: note that the reservations of its volume go with it.
  * target_nvmf_resv_end() follows, with uuid. -errno with one line in err. */
 int target_nvmf_resv_doom(struct target *t, const struct target_export *ex, uint8_t uuid[16],

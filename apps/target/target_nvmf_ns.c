@@ -143,6 +143,9 @@ ns_why(int rc)
 	case -EBADMSG:
 		return "the reservations of its volume cannot be read; a host or a client might "
 		       "write what another host has reserved, so neither has access";
+	case -ENOTRECOVERABLE:
+		return "a note by which the next start removes the reservations of its volume "
+		       "stays (reservations/UUID.gone), so neither hosts nor clients have access";
 	case -EAGAIN:
 		return "commands are under way still; it comes when they have ended";
 	default:
@@ -208,10 +211,20 @@ void
 target_nvmf_enter(struct target *t, struct target_export *ex)
 {
 	struct target_nvmf *n = t->nvmf;
+	char path[CONF_PATH_MAX + 64];
+	int rc = 0;
 
-	if (!ex->volume->read_only)
+	if (!ex->volume->read_only) {
 		memcpy(ex->volume_uuid, weft_vol_info(ex->volume->vol)->super.uuid,
 		       sizeof(ex->volume_uuid));
+		rc = t->state == NULL ? 0 : state_resv_spare(t->state, ex->volume_uuid);
+	}
+	if (rc != 0)
+		ui_msg(UI_WARNING "export %s: %s.gone cannot be removed: %s; with it, the next "
+		                  "start removes the reservations of the volume",
+		       ex->conf->name,
+		       state_resv_path(t->state, ex->volume_uuid, path, sizeof(path)),
+		       strerror(-rc));
 	if (n == NULL)
 		return;
 	EACH_SUBSYS(n, sub)

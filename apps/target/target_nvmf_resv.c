@@ -291,8 +291,14 @@ resv_kept_others(const struct target_nvmf *n, const struct weft_nvmf_ns_attr *at
                  size_t *bytes, enum weft_nvmf_others *others)
 {
 	const uint8_t *uuid = weft_vol_info(attr->vol)->super.uuid;
-	int rc = resv_kept(n, uuid, kept, bytes);
+	int rc = n->t->state == NULL ? 0 : state_resv_spare(n->t->state, uuid);
 
+	*others = WEFT_NVMF_OTHERS_NOTHING;
+	*kept = NULL;
+	/* with the note, the next start would remove what holds from now on */
+	if (rc != 0)
+		return -ENOTRECOVERABLE;
+	rc = resv_kept(n, uuid, kept, bytes);
 	*others = WEFT_NVMF_OTHERS_ALL;
 	if (rc == 0 && *kept != NULL)
 		rc = weft_nvmf_resv_others(*kept, *bytes, uuid, others);
@@ -353,6 +359,19 @@ resv_is_volume(const uint8_t uuid[16])
 }
 
 int
+target_nvmf_resv_stay(struct target *t, const struct target_export *ex, char *err, size_t err_size)
+{
+	const int rc = state_resv_stay(t->state, ex->conf->name);
+
+	if (rc != 0)
+		snprintf(err, err_size,
+		         "export %s: it cannot be noted that the reservations of its volume stay: "
+		         "%s",
+		         ex->conf->name, strerror(-rc));
+	return rc;
+}
+
+int
 target_nvmf_resv_doom(struct target *t, const struct target_export *ex, uint8_t uuid[16], char *err,
                       size_t err_size)
 {
@@ -360,7 +379,7 @@ target_nvmf_resv_doom(struct target *t, const struct target_export *ex, uint8_t 
 
 	memset(uuid, 0, sizeof(ex->volume_uuid));
 	if (!resv_is_volume(ex->volume_uuid) || resv_is_shared(t, ex->volume_uuid, ex))
-		return 0;
+		return target_nvmf_resv_stay(t, ex, err, err_size);
 	rc = state_resv_doom(t->state, ex->volume_uuid, ex->conf->name);
 	if (rc == 0)
 		memcpy(uuid, ex->volume_uuid, sizeof(ex->volume_uuid));

@@ -275,9 +275,13 @@ resv_note_ends(const struct state *sub, const char *name, bool too)
 	return rc == 0 ? state_sync(sub) : rc;
 }
 
-/** What a delete has left that a crash has ended: see state_resv_doom(). */
+/** What to do with a note of volume `name`, whose text is the name of an export. */
+typedef int (*resv_note)(const struct state *s, const struct state *sub, const char *name,
+                         const char *export, const void *arg);
+
+/** Call fn for each note that there is. The first error ends it. */
 static int
-resv_settle(const struct state *s)
+resv_notes(const struct state *s, resv_note fn, const void *arg)
 {
 	static const uint8_t none[16];
 	char name[40], old[40], *text = NULL;
@@ -292,22 +296,45 @@ resv_settle(const struct state *s)
 	if (d == NULL)
 		return errno == ENOENT ? 0 : -errno;
 	while (rc == 0 && (e = readdir(d)) != NULL) {
-		bool there = false;
-
 		if (strlen(e->d_name) != RESV_NAME + sizeof(STATE_GONE) - 1 ||
 		    strcmp(e->d_name + RESV_NAME, STATE_GONE) != 0)
 			continue;
 		rc = state_read(&sub, e->d_name, &text, &len);
-		for (uint32_t i = 0; rc == 0 && i < s->nexports; i++)
-			there = there || strcmp(s->exports[i].name, text) == 0;
 		snprintf(name, sizeof(name), "%.*s", (int)RESV_NAME, e->d_name);
 		if (rc == 0)
-			rc = resv_note_ends(&sub, name, !there);
+			rc = fn(s, &sub, name, text, arg);
 		free(text);
 		text = NULL;
 	}
 	closedir(d);
 	return rc;
+}
+
+/** A delete was carried out if there is no such export, and else it was not. */
+static int
+note_settle(const struct state *s, const struct state *sub, const char *name, const char *export,
+            const void *arg)
+{
+	bool there = false;
+
+	(void)arg;
+	for (uint32_t i = 0; i < s->nexports; i++)
+		there = there || strcmp(s->exports[i].name, export) == 0;
+	return resv_note_ends(sub, name, !there);
+}
+
+static int
+note_stay(const struct state *s, const struct state *sub, const char *name, const char *export,
+          const void *arg)
+{
+	(void)s;
+	return strcmp(export, arg) == 0 ? resv_note_ends(sub, name, false) : 0;
+}
+
+int
+state_resv_stay(const struct state *s, const char *name)
+{
+	return resv_notes(s, note_stay, name);
 }
 
 int
@@ -336,7 +363,7 @@ state_open(const char *dir, bool lock, struct state **out, char *err, size_t err
 		rc = read_exports(s, err, err_size);
 	if (rc == 0)
 		rc = read_held(s, err, err_size);
-	if (rc == 0 && lock && (rc = resv_settle(s)) != 0)
+	if (rc == 0 && lock && (rc = resv_notes(s, note_settle, NULL)) != 0)
 		snprintf(err, err_size,
 		         "[target] state: %s/" STATE_RESV ": what a delete has left cannot be "
 		         "removed: %s",
@@ -622,6 +649,14 @@ state_put(struct state *s, const char *name, const struct conf_export *e, char *
 	}
 	if (i < n)
 		was = s->exports[i];
+	/* For the next start an export without a name that a note has would be deleted. */
+	rc = i < n && strcmp(name, e->name) != 0 ? state_resv_stay(s, name) : 0;
+	if (rc != 0) {
+		snprintf(err, err_size,
+		         "%s/" STATE_RESV ": cannot be written: %s; nothing was changed", s->dir,
+		         strerror(-rc));
+		return -EIO;
+	}
 	s->exports[i] = *e;
 	s->nexports = i < n ? n : n + 1;
 	rc = save_exports(s, err, err_size);
@@ -771,13 +806,18 @@ state_resv_doom(const struct state *s, const uint8_t uuid[16], const char *name)
 	char file[40], old[40], path[STATE_PATH_MAX], note[48], older[64];
 	struct state sub;
 	bool same;
+	int rc;
 
 	resv_names(s, uuid, &sub, file, old);
 	if (access(state_path(&sub, file, path), F_OK) != 0)
 		return errno == ENOENT ? 0 : -errno;
 	snprintf(note, sizeof(note), "%s" STATE_GONE, file);
 	snprintf(older, sizeof(older), "%s.old", note);
-	return state_write(&sub, note, older, name, strlen(name), &same);
+	rc = state_write(&sub, note, older, name, strlen(name), &same);
+	/* The export stays, so a note may not. */
+	if (rc != 0)
+		(void)resv_note_ends(&sub, file, false);
+	return rc;
 }
 
 static int
@@ -822,7 +862,11 @@ state_resv_keep(const struct state *s, const uint8_t uuid[16], const void *data,
 	char name[40], old[40];
 	struct state sub;
 	bool same;
+	int rc = state_resv_spare(s, uuid);
 
+	/* The next start would remove what is kept now. */
+	if (rc != 0)
+		return rc;
 	resv_names(s, uuid, &sub, name, old);
 	return state_write(&sub, name, old, data, bytes, &same);
 }

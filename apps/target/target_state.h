@@ -56,8 +56,8 @@ int state_parse(const struct state *s, const char *name, const struct conf_expor
 int state_parse_set(const struct state *s, const char *text, struct conf *out, char *err,
                     size_t err_size);
 
-/** Add an export, or replace the one named `name`. -ENOSPC, -ENOMEM, -EIO with one line in err:
- * nothing has changed. */
+/** Add an export, or replace the one named `name`; the new one may have another name. -ENOSPC,
+ * -ENOMEM, -EIO with one line in err: nothing has changed. */
 int state_put(struct state *s, const char *name, const struct conf_export *e, char *err,
               size_t err_size);
 /** Remove an export. Likewise. */
@@ -79,18 +79,24 @@ int state_hold(struct state *s, const char *name, bool held, char *err, size_t e
 
 /** Make the directory, if there is none. -errno. */
 int state_resv_room(const struct state *s);
-/** Replace what is kept of a volume, durably. Any thread, one at a time for each volume. -errno: it
- * is as before, as far as that can be told. */
+/** Replace what is kept of a volume, durably. A note that state_resv_doom() has left ends before.
+ * Any thread, one at a time for each volume. -errno: it is as before, as far as that can be told.
+ */
 int state_resv_keep(const struct state *s, const uint8_t uuid[16], const void *data, size_t bytes);
 /**
  * The export `name`, whose volume it is, is about to be deleted: note that what is kept of the
  * volume goes with it. state_resv_spare() or state_resv_bury() follows. Behind a crash state_open()
  * does one of both: it spares what is kept if there is an export of that name, as it was not
- * deleted yet. Does nothing if nothing is kept. -errno.
+ * deleted yet. Does nothing if nothing is kept. -errno: it is not noted, as far as that
+ * can be told.
  */
 int state_resv_doom(const struct state *s, const uint8_t uuid[16], const char *name);
-/** It is not deleted: what is kept stays. -errno: as before. */
+/** It is not deleted, or the volume is another export's by now: what is kept stays. Does nothing
+ * without a note. Any thread. -errno: the note may be there. */
 int state_resv_spare(const struct state *s, const uint8_t uuid[16]);
+/** Likewise of each volume whose note has the name of this export. It goes without
+ * state_resv_doom(), and a note that an I/O error has left may not take effect by that. */
+int state_resv_stay(const struct state *s, const char *name);
 /** It is deleted: what is kept goes, durably. Does nothing without state_resv_doom(). -errno: the
  * next state_open() does it, if no export has the name by then. */
 int state_resv_bury(const struct state *s, const uint8_t uuid[16]);

@@ -20,6 +20,7 @@ static struct state *st;
 static unsigned int noted;     /* lines of state_undo() */
 static unsigned int bad_dirs;  /* so many fsync() of directories fail, */
 static unsigned int good_dirs; /* behind so many that do not */
+static unsigned int bad_notes; /* so many unlink() of notes of deleted exports fail */
 
 static void
 note(const char *fmt, ...)
@@ -44,6 +45,20 @@ fsync(int fd)
 		return -1;
 	}
 	return (int)syscall(SYS_fsync, fd);
+}
+
+/* Likewise. */
+int
+unlink(const char *path)
+{
+	const size_t len = strlen(path);
+
+	if (bad_notes > 0 && len > 5 && strcmp(path + len - 5, ".gone") == 0) {
+		bad_notes--;
+		errno = EIO;
+		return -1;
+	}
+	return (int)syscall(SYS_unlink, path);
 }
 
 /** Open the directory, after the one of before was closed. */
@@ -535,6 +550,78 @@ test_deleted(void)
 	end();
 }
 
+/** What is kept of the volume is this. */
+static void
+check_kept(const uint8_t uuid[16], const char *want)
+{
+	char *data = NULL;
+	size_t bytes;
+
+	CHECK_EQ(state_resv_kept(st, uuid, &data, &bytes), 0);
+	CHECK_EQ(bytes, strlen(want));
+	CHECK_MEM(data, want, bytes);
+	free(data);
+}
+
+/** A note of a delete that an I/O error has left takes nothing that is in use since. */
+static void
+test_note_stays(void)
+{
+	const uint8_t uuid[16] = {1};
+	struct conf_export e;
+
+	begin();
+	CHECK_EQ(state_resv_room(st), 0);
+	/* deleted, but not buried; the volume is another export by now, and reserved */
+	put("a", "1M");
+	CHECK_EQ(state_resv_keep(st, uuid, "old", 3), 0);
+	CHECK_EQ(state_resv_doom(st, uuid, "a"), 0);
+	CHECK_EQ(state_remove(st, "a", err, sizeof(err)), 0);
+	bad_notes = 1;
+	CHECK_EQ(state_resv_bury(st, uuid), -EIO);
+	put("c", "1M");
+	bad_notes = 1;
+	CHECK_EQ(state_resv_keep(st, uuid, "new", 3), -EIO);
+	CHECK(!keeps(uuid));
+	CHECK_EQ(state_resv_keep(st, uuid, "new", 3), 0);
+	again();
+	check_kept(uuid, "new");
+	/* it is not deleted, and nothing can be spared; then it gets another name */
+	CHECK_EQ(state_resv_doom(st, uuid, "c"), 0);
+	bad_notes = 1;
+	CHECK_EQ(state_resv_spare(st, uuid), -EIO);
+	CHECK_EQ(parse("d", "size", "1M", &e), 0);
+	bad_notes = 1;
+	CHECK_EQ(state_put(st, "c", &e, err, sizeof(err)), -EIO);
+	CHECK_EQ(st->nexports, 1);
+	CHECK_EQ(strcmp(st->exports[0].name, "c"), 0);
+	CHECK_EQ(state_put(st, "c", &e, err, sizeof(err)), 0);
+	again();
+	check_kept(uuid, "new");
+	/* the note itself fails: it is taken back, */
+	bad_dirs = 1;
+	bad_notes = 1;
+	CHECK_EQ(state_resv_doom(st, uuid, "d"), -EIO);
+	check_files(1);
+	/* or it stays; then the export is deleted while another one has the volume */
+	bad_dirs = 1;
+	bad_notes = 2;
+	CHECK_EQ(state_resv_doom(st, uuid, "d"), -EIO);
+	check_files(2);
+	bad_notes = 1;
+	CHECK_EQ(state_resv_stay(st, "d"), -EIO);
+	CHECK_EQ(state_resv_stay(st, "c"), 0);
+	check_files(2);
+	CHECK_EQ(state_resv_stay(st, "d"), 0);
+	CHECK_EQ(state_remove(st, "d", err, sizeof(err)), 0);
+	again();
+	check_kept(uuid, "new");
+	CHECK_EQ(state_resv_doom(st, uuid, "d"), 0);
+	CHECK_EQ(state_resv_bury(st, uuid), 0);
+	check_files(0);
+	end();
+}
+
 static void
 test_one_target(void)
 {
@@ -561,4 +648,5 @@ WEFT_TEST_MAIN({"exports are kept", test_kept}, {"a change is taken back", test_
                {"drawn exports are read as they were written", test_drawn},
                {"reservations of hosts are kept", test_reservations},
                {"reservations of a deleted export go, wherever a crash falls", test_deleted},
+               {"a note of a delete that an I/O error has left takes nothing", test_note_stays},
                {"one target has the directory", test_one_target})
