@@ -32,7 +32,7 @@ def bundle(t, name, ok=0):
 
 def test_no_secrets():
     """Words that nothing else has, wherever an operator may have put a secret: none is in the file."""
-    drawn = {w: f"{w}{secrets.token_hex(8)}" for w in ("client", "hash", "comment", "inline", "eal", "ceph")}
+    drawn = {w: f"{w}{secrets.token_hex(8)}" for w in ("client", "hash", "comment", "inline", "eal", "ceph", "blank", "list")}
     for w in ("client", "hash"):
         with open(path(f"{w}.key"), "w") as f:
             f.write(f"{drawn[w]} and as many octets as a key needs to have\n")
@@ -49,7 +49,8 @@ def test_no_secrets():
     # What the target reads only at its start, and what a broken edit leaves, is taken from the file as it is now.
     with open(t.conf, "a") as f:
         f.write(f"[export c]\nimage = p/i\nceph = id=me,key={drawn['ceph']},timeout=9\n# {drawn['comment']}\n"
-                f"[weft]\neal = --vdev=x,password={drawn['eal']}\n{drawn['comment']}\n")
+                f"[weft]\neal = --vdev=x,password={drawn['eal']}\n{drawn['comment']}\n"
+                f"[port p9]\ndev = net_memif9,secret = 1 {drawn['blank']},id=1\ndev = net_memif8,secret=[1,{drawn['list']}],id=2\n")
     out = bundle(t, "no.tar")
     assert out.count("\n") == 1 and "12 files" in out, out
     assert os.stat(path("no.tar")).st_mode & 0o777 == 0o600 and os.path.getsize(path("no.tar")) % 512 == 0
@@ -63,6 +64,7 @@ def test_no_secrets():
     assert "[client alice]\nkey_file = (removed)" in got["configuration.ini"] and "slow_ms = 2000\n" in got["configuration.ini"]
     assert "ceph = id=me,key=(removed),timeout=9\n" in got["configuration.ini"], got["configuration.ini"]
     assert "eal = --vdev=x,password=(removed)\n" in got["configuration.ini"]
+    assert "dev = net_memif9,secret =(removed),id=1\ndev = net_memif8,secret=(removed),id=2\n" in got["configuration.ini"]
     assert "[export made]" in got["exports.ini"] and "hash_key_file = (removed)" in got["exports.ini"], got["exports.ini"]
     version = run([app("weft-target"), "--version"])[1].split()[1]
     assert f"weft-target {version}\n" in got["versions.txt"] and os.uname().release in got["versions.txt"], got["versions.txt"]

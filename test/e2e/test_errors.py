@@ -62,6 +62,7 @@ def test_secrets():
     for i, device in enumerate((memif0 + "secret=HUSH1", memif0 + "secret=HUSH1=2", memif0 + "secret=HUSH1,secret=HUSH2",
                                 memif0 + "secret=HUSH" + 24 * "1", memif0 + "secret=HUSH1,id=x", memif0 + "bsize=64,secret=HUSH1",
                                 "net_none0,secret=HUSH1", "net_none0,secret=HUSH1,",
+                                memif0 + "secret = HUSH1", memif0 + "secret=[HUSH1]", memif0 + "secret=1 HUSH1",
                                 f"net_bonding0,mode=1,slave=[{memif0}secret=HUSH1]",
                                 f"net_bonding0,mode=1,slave=[{memif0}secret=HUSH1],x")):
         c = conf(f"secret{i}.ini", "[weft]\nlog_level = weft.*:debug\n" + PORT.format(dev=device))

@@ -13,29 +13,20 @@
 
 #define CLEAN_MAX (1u << 20)
 
-/** The value of a line, part by part. */
+/** The value of a line: what can be a device string, among others. */
 static void
 clean_value(FILE *out, const char *v, size_t len)
 {
-	size_t at = 0;
+	/* Each secret has a name and '=', and becomes at most eight octets longer. */
+	const size_t size = len * 5 + 1;
+	char *copy = strndup(v, len), *clean = malloc(size);
 
-	while (at < len) {
-		size_t n = 0, equals;
-
-		/* Blanks and commas stand between parts. */
-		while (at + n < len && v[at + n] != ',' && !isspace((unsigned char)v[at + n]))
-			n++;
-		equals = 0;
-		while (equals < n && v[at + equals] != '=')
-			equals++;
-		if (equals < n && weft_device_is_secret(v + at, equals))
-			fprintf(out, "%.*s=(removed)", (int)equals, v + at);
-		else
-			fwrite(v + at, 1, n, out);
-		at += n;
-		if (at < len)
-			fputc(v[at++], out);
-	}
+	if (copy == NULL || clean == NULL)
+		fputs("(removed)", out);
+	else
+		fputs(weft_device_clean(copy, clean, size), out);
+	free(copy);
+	free(clean);
 }
 
 static void

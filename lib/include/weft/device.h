@@ -59,9 +59,10 @@ int weft_device_member(const char *dev, unsigned int i, char *buf, size_t size);
 bool weft_device_is_secret(const char *name, size_t len);
 /**
  * A device string as it may be shown: the values of arguments that weft_device_is_secret() names,
- * such as `secret` of net_memif, are "(removed)". The string may be any list of
- * NAME=VALUE. buf gets at most `size` octets, the terminating zero included; what finds no room is
- * left out. Returns buf, or "" if it is NULL or has no octets. Of dev NULL buf becomes empty.
+ * such as `secret` of net_memif, are "(removed)". A value reaches to a comma outside of brackets,
+ * or to the bracket that ends the list around it. The string may be any list of NAME=VALUE. buf
+ * gets at most `size` octets, the terminating zero included; what finds no room is left out.
+ * Returns buf, or "" if it is NULL or has no octets. Of dev NULL buf becomes empty.
  */
 const char *weft_device_clean(const char *dev, char *buf, size_t size);
 
