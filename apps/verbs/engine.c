@@ -5,6 +5,7 @@
 
 #include "check.h"
 #include "config.h"
+#include "end.h"
 #include "helper.h"
 #include "lock.h"
 #include "portd.h"
@@ -21,7 +22,6 @@
 #include <unistd.h>
 
 #define ENGINE_SERVER_NS (5 * 1000 * 1000 * 1000ULL) /**< for the server of a net_memif */
-#define ENGINE_DRAIN_NS  (1000 * 1000 * 1000ULL)     /**< at the end of the process */
 
 static struct stack stack;
 static pthread_mutex_t up_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -118,7 +118,7 @@ engine_open(const struct conf *given, bool *eal, char *err, size_t err_size)
 static void
 engine_down(void)
 {
-	const uint64_t end_ns = wv_now_ns() + ENGINE_DRAIN_NS;
+	const uint64_t end_ns = wv_now_ns() + WV_END_DRAIN_NS;
 
 	if (getpid() == up_pid && wv_engine_is_up())
 		wv_engine_set_ending();
@@ -180,6 +180,8 @@ engine_thread(void *arg)
 	struct engine_start *s = arg;
 	int rc = engine_open(s->conf, &s->eal, s->err, sizeof(s->err));
 
+	if (rc == 0)
+		wv_end_start(hooks->drain);
 	pthread_mutex_lock(&s->lock);
 	s->rc = rc;
 	s->done = true;
@@ -230,6 +232,7 @@ engine_start(bool *tried)
 	}
 	wv_engine_set_up(true);
 	(void)atexit(engine_down);
+	(void)at_quick_exit(engine_down);
 	return 0;
 }
 

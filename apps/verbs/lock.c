@@ -24,6 +24,7 @@ static atomic_uint wanted;
 static atomic_bool asleep;
 /** Of the holder before it took the lock: a thread that is cancelled would keep the lock. */
 static _Thread_local int cancel_state;
+static _Thread_local bool holds; /**< looked at by signal handlers */
 
 /** Why there is no worker any more for this process. */
 static atomic_int gone;
@@ -130,6 +131,7 @@ wv_lock_only(void)
 		atomic_fetch_sub_explicit(&wanted, 1, memory_order_relaxed);
 	}
 	cancel_state = old;
+	holds = true;
 }
 
 void
@@ -147,7 +149,14 @@ wv_unlock(void)
 	if (wv_engine_over())
 		return;
 	pthread_mutex_unlock(&engine_lock);
+	holds = false;
 	(void)pthread_setcancelstate(old, NULL);
+}
+
+bool
+wv_lock_is_mine(void)
+{
+	return holds;
 }
 
 int
@@ -205,8 +214,10 @@ wv_trylock_poll(void)
 		return false;
 	}
 	(void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
+	holds = true;
 	(void)wv_poll_locked();
 	pthread_mutex_unlock(&engine_lock);
+	holds = false;
 	(void)pthread_setcancelstate(old, NULL);
 	return true;
 }
@@ -220,6 +231,7 @@ wv_lock_until(uint64_t end_ns)
 		engine_wake();
 		sched_yield();
 	}
+	holds = true;
 	engine_own();
 	return true;
 }

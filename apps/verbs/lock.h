@@ -14,6 +14,8 @@ bool wv_trylock_poll(void);
 void wv_lock_only(void);
 /** wv_lock(), but at most until end_ns of wv_now_ns(). */
 bool wv_lock_until(uint64_t end_ns);
+/** Whether the calling thread has it, or the code that a signal handler of it has interrupted. */
+bool wv_lock_is_mine(void);
 /** Sleep with the lock held, until there is something to do or another thread wants the lock. */
 void wv_sleep_locked(uint64_t idle_us);
 /** Whether another thread waits for the lock. */

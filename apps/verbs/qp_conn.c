@@ -201,6 +201,9 @@ wv_qp_leave(struct wv_qp *q)
 		if (rc >= 0) {
 			q->qp = NULL;
 			left += rc > 0;
+			/* The port gets data and FIN, whatever the program does next. */
+			if (rc > 0)
+				(void)wv_poll_locked();
 			return;
 		}
 		if (rc != -EBUSY)

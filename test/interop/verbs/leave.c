@@ -6,7 +6,10 @@
  *     leave server ADDRESS            prints what it gets
  *     leave many ADDRESS PID          queue pairs are destroyed while PID, the server, is stopped
  *     leave stuck ADDRESS PID         the same, with requests that the server does not take
- *     leave last ADDRESS PID          the last message, then the end of the process
+ *     leave last ADDRESS PID          the last message, then exit() while PID is stopped
+ *     leave _exit ADDRESS PID         the same with _exit()
+ *     leave quick_exit ADDRESS PID    the same with quick_exit()
+ *     leave handler ADDRESS           _exit() in a signal handler, mostly within a call
  *     leave written ADDRESS           the server goes on to write
  */
 
@@ -21,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -229,10 +233,35 @@ many(pid_t server_pid, unsigned int posted)
 	       (unsigned long long)ms, during);
 }
 
-/** The process ends right after its last message, while the server is stopped. */
-static void
-last(pid_t server_pid)
+/** A process that lets the server go on, some time after an octet comes by the pipe it returns. */
+static int
+later(pid_t server_pid)
 {
+	int ends[2];
+	char c;
+
+	MUST(pipe(ends) == 0);
+	if (fork() == 0) {
+		MUST(read(ends[0], &c, 1) == 1);
+		usleep(100000);
+		MUST(kill(server_pid, SIGCONT) == 0);
+		_exit(0);
+	}
+	return ends[1];
+}
+
+static void
+on_alarm(int sig)
+{
+	(void)sig;
+	_exit(0);
+}
+
+/** The process ends by end() right after its last message, while the server is stopped. */
+static void
+last(pid_t server_pid, void (*end)(int status))
+{
+	const int go = later(server_pid);
 	struct ibv_pd *pd = NULL;
 	struct ibv_cq *cq = NULL;
 	struct rdma_cm_id *id = client(&pd, &cq, NULL);
@@ -252,8 +281,23 @@ last(pid_t server_pid)
 	MUST(ibv_destroy_qp(id->qp) == 0);
 	MUST(munmap(mem, BYTES) == 0 && ibv_dereg_mr(mr) == 0);
 	MUST(ibv_destroy_cq(cq) == 0 && ibv_dealloc_pd(pd) == 0);
-	MUST(kill(server_pid, SIGCONT) == 0);
-	exit(0);
+	MUST(fflush(stdout) == 0 && write(go, "", 1) == 1);
+	end(0);
+}
+
+/** The process ends in a signal handler, mostly within a call that polls. */
+static void
+handler(void)
+{
+	const struct itimerval soon = {.it_value.tv_usec = 20000};
+	struct ibv_pd *pd = NULL;
+	struct ibv_cq *cq = NULL;
+	struct ibv_wc wc;
+
+	(void)client(&pd, &cq, NULL);
+	MUST(signal(SIGALRM, on_alarm) != SIG_ERR && setitimer(ITIMER_REAL, &soon, NULL) == 0);
+	while (ibv_poll_cq(cq, 1, &wc) == 0)
+		;
 }
 
 /** The region stays registered when its queue pair has gone. */
@@ -307,7 +351,13 @@ main(int argc, char **argv)
 	else if (strcmp(argv[1], "stuck") == 0)
 		many(pid, 40);
 	else if (strcmp(argv[1], "last") == 0)
-		last(pid);
+		last(pid, exit);
+	else if (strcmp(argv[1], "_exit") == 0)
+		last(pid, _exit);
+	else if (strcmp(argv[1], "quick_exit") == 0)
+		last(pid, quick_exit);
+	else if (strcmp(argv[1], "handler") == 0)
+		handler();
 	else
 		written();
 	return 0;

@@ -45,10 +45,19 @@ def stuck(build):
 
 
 def last(build):
-    """the last message of a process that destroys all and ends is delivered to a peer that was stopped"""
-    for s, c in run(build, "last"):
-        want = c.out.replace("sent", "got")
-        rig.until(lambda: want in s.out, s)
+    """the last message of a process that destroys all and ends is delivered to a peer that goes on later, whatever call ends it"""
+    for call in ("last", "_exit", "quick_exit"):
+        for s, c in run(build, call):
+            want = c.out.replace("sent", "got")
+            check(want.startswith("got "), c)
+            rig.until(lambda: want in s.out, s)
+
+
+def handler(build):
+    """_exit() in a signal handler ends the process, whatever call it has interrupted"""
+    for _ in range(5):
+        for _ in run(build, "handler"):
+            pass
 
 
 def written(build):
@@ -58,4 +67,4 @@ def written(build):
 
 
 if __name__ == "__main__":
-    rig.main([many, stuck, last, written])
+    rig.main([many, stuck, last, handler, written])
