@@ -45,8 +45,8 @@ def until_moved(p, messages):
         time.sleep(0.05)
         try:
             tel = Telemetry(p.pid)
-            now = sum(n for w in range(len(tel.ask("/weft/workers")))
-                      for name, n in tel.ask(f"/weft/messages,{w}").items() if name.endswith("_out"))
+            now = sum(n for w in range(len(tel.ask("/weft/workers") or []))
+                      for name, n in (tel.ask(f"/weft/messages,{w}") or {}).items() if name.endswith("_out"))
         except (OSError, ValueError):  # it has not begun yet
             continue
         if now > sent:

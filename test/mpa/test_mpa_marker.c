@@ -452,8 +452,9 @@ test_longest(void)
 		struct peer *p =
 		        peer_full_as(MSS, true, PEER_C, (markers != 0 ? PEER_M : 0) | PEER_C);
 		struct mstream s = {.markers = markers != 0, .crc = true};
-		struct rte_mempool *large = rte_pktmbuf_pool_create("mpa_longest", 31, 0, 0, 65472,
-		                                                    SOCKET_ID_ANY),
+		struct rte_mempool *large = rte_pktmbuf_pool_create("mpa_longest", 31, 0,
+		                                                    sizeof(struct weft_mbuf_priv),
+		                                                    65472, SOCKET_ID_ANY),
 		                   *small = p->c->pool;
 		unsigned int f = 0;
 

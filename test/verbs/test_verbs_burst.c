@@ -10,6 +10,7 @@
 
 #include "test_xorshift.h"
 #include "vt.h"
+#include "weft_verbs_qp.h"
 
 #define LEN    65536u
 #define BURST  32u
@@ -283,6 +284,9 @@ random_bursts(bool markers, uint32_t kinds)
 		CHECK_EQ(weft_post_send(b.t.n[0].qp, b.wr, b.n), (int)b.n);
 		burst_check(&b, b.n);
 		CHECK_MEM(b.sink, b.want + b.read_at, b.read_bytes);
+		/* all are completed: the next burst begins with the first slot */
+		CHECK_EQ(b.t.n[0].qp->sq_head, b.t.n[0].qp->sq_tail);
+		CHECK_EQ(b.t.n[0].qp->sq_tail & b.t.n[0].qp->sq_mask, 0);
 	}
 	burst_close(&b);
 }
