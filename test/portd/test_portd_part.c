@@ -126,7 +126,8 @@ up(void)
 	CHECK_EQ(listen(fake.listens, 1), 0);
 	CHECK_EQ(pthread_create(&fake.thread, NULL, fake_run, NULL), 0);
 	CHECK_EQ(setenv(WV_ENV_PORTD, fake.path, 1), 0);
-	wv_engine.port = (struct weft_port *)&port;
+	wv_engine.ports[0] = (struct weft_port *)&port;
+	wv_engine.nports = 1;
 	CHECK_EQ(wv_portd_attach(&hello, err, sizeof(err)), 0);
 	unlink(fake.path);
 }
