@@ -35,6 +35,8 @@ PROGRAMS = ["rping", "ucmatose", "rdma_server", "rdma_client", "rdma_xserver", "
 # The libraries that are preloaded in the guest: sockets over RDMA, and lines that come as soon as they are complete.
 PRELOADS = ["/usr/lib/*/rsocket/librspreload.so", "/usr/libexec/coreutils/libstdbuf.so"]
 LINES = {"LD_PRELOAD": "/weft/libstdbuf.so", "_STDBUF_O": "L"}
+# siw refuses queue pairs without a send queue or without a receive queue, for which some tests of qperf ask.
+ROOM = {"LD_PRELOAD": "/weft/verbs_room.so"}
 # Options of perftest that change what is on the wire, or in which order. The guest is the client.
 SIW_OPTIONS = {"ib_write_bw": ["-b", "-q 8"], "ib_read_bw": ["-b", "-q 8"], "ib_send_bw": ["-b", "-q 8", "-e", "--use-srq"],
                "ib_send_lat": ["-e"]}
@@ -51,9 +53,8 @@ class Ends:
     def __init__(self, world, build, cache, logs):
         self.build, self.world, self.space = build, world, world.space("verbs")
         programs = [shutil.which(p) for p in PROGRAMS if shutil.which(p)] + [f for p in PRELOADS for f in glob.glob(p)]
-        rpma = os.path.join(os.path.abspath(build), "test/interop/verbs/verbs_rpma")
-        if os.path.exists(rpma):
-            programs.append(rpma)
+        ours = [os.path.join(os.path.abspath(build), "test/interop/verbs", name) for name in ("verbs_rpma", "verbs_room.so")]
+        programs += filter(os.path.exists, ours)
         # libfabric asks for the address of localhost.
         initrd = pack(world.tmp, os.path.join(cache, "initramfs.cpio"), programs, {"/etc/hosts": "127.0.0.1 localhost\n"}, [])
         self.there = {os.path.basename(p) for p in programs}
@@ -375,12 +376,13 @@ def iperf(e):
 
 
 def qperf(e):
-    """qperf -cm 1 both ways, rc_lat and rc_bi_bw: a figure, and no end got more messages than the other one sent"""
+    """qperf -cm 1 both ways, by Sends, Reads and Writes: a figure, and no end got more messages than the other one sent"""
     e.need("qperf", "nft")
     with e.kernel_beside(), e.server_first():
-        for test in "rc_lat", "rc_bi_bw":
+        for test, there in (("rc_lat", None), ("rc_bw", ROOM), ("rc_rdma_read_bw", ROOM), ("rc_rdma_read_lat", ROOM),
+                            ("rc_rdma_write_poll_lat", ROOM)):
             argv = ["-t", "1", "-cm", "1", "-vvs", test]
-            with e.guest_server(["qperf"], MEET["qperf"]):
+            with e.guest_server(["qperf"], MEET["qperf"], there):
                 c = e.here(["qperf", K4, *argv])
                 rc = c.wait(60)
                 e.said += c.told()
@@ -388,7 +390,7 @@ def qperf(e):
             qperf_figures(test, c.out)
             s = e.here(["qperf"])
             rig.until(lambda s=s: kernel_listens(e, MEET["qperf"]), s)
-            rc, out = e.guest.run(e.in_guest(["qperf", W4, *argv]), 60)
+            rc, out = e.guest.run(e.in_guest(["qperf", W4, *argv], there), 60)
             e.said += out + s.told()
             check(rc == 0, f"the client's exit status is {rc}")
             qperf_figures(test, out)
@@ -396,11 +398,12 @@ def qperf(e):
 
 
 def qperf_figures(test, text):
-    """The figure of a test of qperf, and the messages that both ends have counted."""
+    """The figure of a test of qperf, and the messages that both ends have counted. A test of one way has one sender and receiver."""
     check(re.search(rf"^{test}:\n\s+(bw|latency)\s+=\s+([1-9][0-9.]*|0\.[0-9]*[1-9][0-9]*) \S+", text, re.M), "no figure", text)
     n = {k: int(v.replace(",", "")) for k, v in re.findall(r"^\s+(\w+_msgs)\s+=\s+([0-9,]+)\s*$", text, re.M)}
-    for sender, receiver in ("loc", "rem"), ("rem", "loc"):
-        check(0 < n[receiver + "_recv_msgs"] <= n[sender + "_send_msgs"], f"messages: {n}")
+    for sender, receiver in (("loc_", "rem_"), ("rem_", "loc_")) if "loc_send_msgs" in n else [("", "")]:
+        # The sender may not have polled the completion of its last one when the time is over.
+        check(0 < n[receiver + "recv_msgs"] <= n[sender + "send_msgs"] + 1, f"messages: {n}")
 
 
 def kernel_listens(e, port):
@@ -421,7 +424,9 @@ def fabric(e):
             rig.until(lambda s=s: kernel_listens(e, MEET["fi_pingpong"]), s)
             rc, out = e.guest.run(e.in_guest([*argv, W4]), 60)
             e.said += out + s.told()
-            check(rc == 0 and s.wait(20) == 0, f"the client's exit status is {rc}")
+            # The server closes as soon as it has the client's last message. A FIN that comes before siw has completed that Send, whose
+            # octets have left, makes it complete with this error (docs/interop.md).
+            check((rc == 0 or "cq_readerr: local QP operation error" in out) and s.wait(20) == 0, f"the client's exit status is {rc}")
             texts += [out, s.out]
             e.after()
         for text in texts:
