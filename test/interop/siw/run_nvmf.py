@@ -5,7 +5,7 @@
 weft-target serves it, with two workers.
 The guest connects by /dev/nvme-fabrics, so it needs no tools of its own. docs/nvmeof.md names the test.
 
-run_nvmf.py BUILD [--tcp] [--list]
+run_nvmf.py BUILD [--tcp] [--kills N] [--resets N] [--list]
 
 The guest is that of run_siw.py. The logs of a failed run are in BUILD/meson-logs/nvmf.
 """
@@ -28,7 +28,7 @@ from siw_guest import Guest, die_with_us, with_rig  # noqa: E402
 
 NQN = "nqn.2026-01.org.example:disk"
 MEGABYTES = 256
-KILLS = 3
+KILLS, RESETS = 3, 10
 REQ_RAHEAD = 1 << 19  # Linux 6.1, enum req_flag_bits
 SYS = "/sys/class/nvme/nvme0"
 HOST = "nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555"
@@ -62,7 +62,7 @@ ROUNDS = ("i=0; while [ ! -e /tmp/stop ]; do i=$((i+1)); (echo round $i; head -c
 class Rig:
     """The guest, and the target with its file."""
 
-    transport = "rdma"
+    transport, kills, resets = "rdma", KILLS, RESETS
 
     def __init__(self, world, build, cache, logs):
         self.world, self.build, self.logs = world, build, logs
@@ -159,7 +159,7 @@ def discards(rig):
 
 
 def resets(rig):
-    for _ in range(10):
+    for _ in range(rig.resets):
         rig.sh(f"echo 1 >{SYS}/reset_controller")
         rig.live()
     rig.sh("dd if=/dev/nvme0n1 bs=1M count=1 iflag=direct 2>/dev/null | cmp -n 1048576 - /tmp/a")
@@ -189,7 +189,7 @@ def killed(rig):
     """What was acknowledged is there after each kill -9, and the host goes on by itself."""
     rig.sh("/bin/mke2fs -q -F -t ext4 /dev/nvme0n1 && mount -t ext4 /dev/nvme0n1 /m")
     rig.sh(f"({ROUNDS}) </dev/null >/dev/null 2>&1 & sleep 2")
-    for _ in range(KILLS):
+    for _ in range(rig.kills):
         rig.end(signal.SIGKILL)
         before = int(rig.sh("cat /tmp/rounds"))
         rig.serve()
@@ -224,9 +224,9 @@ CASES = [("the guest is up, the target serves", up),
          ("the host connects: size, names, write cache", connects),
          ("direct writes and reads, 512 octets to 1 MiB", data),
          ("discard", discards),
-         ("ten controller resets", resets),
+         ("controller resets", resets),
          ("the export is away for a while", away),
-         (f"ext4 with fsync, the target killed {KILLS} times", killed),
+         ("ext4 with fsync, the target killed again and again", killed),
          ("the host leaves", leaves)]
 
 
@@ -248,11 +248,14 @@ def main():
     ap = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     ap.add_argument("build")
     ap.add_argument("--tcp", action="store_true", help="by nvme-tcp")
+    ap.add_argument("--kills", type=int, default=KILLS, help=f"kill -9 of the target so often [{KILLS}]")
+    ap.add_argument("--resets", type=int, default=RESETS, help=f"resets of the controller [{RESETS}]")
     ap.add_argument("--list", action="store_true")
     args = ap.parse_args()
     if args.list:
         print("\n".join(name for name, _ in (TCP_CASES if args.tcp else CASES)))
         return 0
+    Rig.kills, Rig.resets = args.kills, args.resets
     return with_rig(args.build, "nvmf_tcp" if args.tcp else "nvmf", (), TcpRig if args.tcp else Rig, use)
 
 
