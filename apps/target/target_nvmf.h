@@ -245,8 +245,8 @@ int target_nvmf_resv_stay(struct target *t, const struct target_export *ex, char
  * target_nvmf_resv_end() follows, with uuid. -errno with one line in err. */
 int target_nvmf_resv_doom(struct target *t, const struct target_export *ex, uint8_t uuid[16],
                           char *err, size_t err_size);
-/** It is deleted, and so are they, unless another export has the volume by now; or, with deleted
- * false, it is not, and they stay. */
+/** It is deleted, and so are they, unless another export may have the volume by now; or, with
+ * deleted false, it is not, and they stay. */
 void target_nvmf_resv_end(struct target *t, const uint8_t uuid[16], const char *name, bool deleted);
 
 #endif /* WEFT_APPS_TARGET_NVMF_H */

@@ -336,26 +336,52 @@ target_nvmf_resv_add(struct target_nvmf *n, struct weft_nvmf_subsys *s,
 
 /* ---- An export is deleted ---- */
 
-/** Whether an export other than `but` has the volume. */
-static bool
-resv_is_shared(struct target *t, const uint8_t uuid[16], const struct target_export *but)
-{
-	for (uint32_t i = 0; i < target_nexports(t); i++) {
-		const struct target_export *ex = &t->exports[i];
-
-		if (ex != but && !target_export_gone(ex) &&
-		    memcmp(ex->volume_uuid, uuid, sizeof(ex->volume_uuid)) == 0)
-			return true;
-	}
-	return false;
-}
-
 static bool
 resv_is_volume(const uint8_t uuid[16])
 {
 	static const uint8_t none[16];
 
 	return memcmp(uuid, none, sizeof(none)) != 0;
+}
+
+/** Whether the export has the volume, or may have: before its volume was open, any can be its. */
+static bool
+resv_may_have(const struct target_export *ex, const uint8_t uuid[16])
+{
+	const uint8_t *has = ex->volume_uuid;
+
+	if (!resv_is_volume(has) && ex->volume != NULL)
+		has = weft_vol_info(ex->volume->vol)->super.uuid;
+	return resv_is_volume(has) ? memcmp(has, uuid, sizeof(ex->volume_uuid)) == 0
+	                           : ex->conf->format == CONF_FORMAT_VOLUME;
+}
+
+/** An export other than `but` that has the volume, or may have. NULL: none. */
+static const struct target_export *
+resv_shares(struct target *t, const uint8_t uuid[16], const struct target_export *but)
+{
+	for (uint32_t i = 0; i < target_nexports(t); i++) {
+		const struct target_export *ex = &t->exports[i];
+
+		if (ex != but && !target_export_gone(ex) && resv_may_have(ex, uuid))
+			return ex;
+	}
+	return NULL;
+}
+
+/** They stay, and for this reason. Says nothing if there are none. */
+static void
+resv_say_stays(const struct target *t, const struct target_export *ex,
+               const struct target_export *other)
+{
+	char path[CONF_PATH_MAX + 64];
+
+	if (access(state_resv_path(t->state, ex->volume_uuid, path, sizeof(path)), F_OK) == 0)
+		ui_msg("export %s: the reservations of its volume stay: export %s %s",
+		       ex->conf->name, other->conf->name,
+		       resv_is_volume(other->volume_uuid) || other->volume != NULL
+		               ? "has it as well"
+		               : "may have it as well, and has not been open since the start");
 }
 
 int
@@ -375,10 +401,15 @@ int
 target_nvmf_resv_doom(struct target *t, const struct target_export *ex, uint8_t uuid[16], char *err,
                       size_t err_size)
 {
+	const struct target_export *other = NULL;
 	int rc;
 
 	memset(uuid, 0, sizeof(ex->volume_uuid));
-	if (!resv_is_volume(ex->volume_uuid) || resv_is_shared(t, ex->volume_uuid, ex))
+	if (resv_is_volume(ex->volume_uuid))
+		other = resv_shares(t, ex->volume_uuid, ex);
+	if (other != NULL)
+		resv_say_stays(t, ex, other);
+	if (!resv_is_volume(ex->volume_uuid) || other != NULL)
 		return target_nvmf_resv_stay(t, ex, err, err_size);
 	rc = state_resv_doom(t->state, ex->volume_uuid, ex->conf->name);
 	if (rc == 0)
@@ -399,7 +430,7 @@ target_nvmf_resv_end(struct target *t, const uint8_t uuid[16], const char *name,
 		return;
 	if (deleted && t->nvmf != NULL)
 		rc = weft_nvmf_resv_forget(t->nvmf->nvmf, uuid);
-	if (rc != 0 || !deleted || resv_is_shared(t, uuid, NULL))
+	if (rc != 0 || !deleted || resv_shares(t, uuid, NULL) != NULL)
 		rc = state_resv_spare(t->state, uuid);
 	else
 		rc = state_resv_bury(t->state, uuid);

@@ -3,6 +3,7 @@
 """weft-target serves volumes to hosts by NVMe over RDMA: a host of the tests' own, restarts, reloads, refusals, weft-ctl."""
 import os
 import re
+import shutil
 import signal
 import subprocess
 import zlib
@@ -443,6 +444,26 @@ def test_reservations_of_deleted():
     assert h.ok("report", 1)[4:6] == ["hosts", "1"]
     h.end()
     assert kept() == [second]
+    assert t.term() == 0
+    # a copy has the UUID; it has not been open since the start, and keeps them; then it has been
+    shutil.copy(path("n10.disk"), path("n10.copy"))
+    t.start()
+    create("copy", "n10.copy")
+    t.ctl("offline", "copy")
+    t.kill()
+    t.start()
+    t.ctl("export", "delete", "disk", "--confirm", "disk")
+    assert kept() == [second], kept()
+    assert "export disk: the reservations of its volume stay: export copy" in t.logged(), t.logged()
+    t.ctl("export", "set", "copy", "rights=read")
+    t.ctl("online", "copy")
+    create()
+    t.ctl("export", "delete", "disk", "--confirm", "disk")
+    assert kept() == [second], kept()
+    t.ctl("export", "delete", "copy", "--confirm", "copy")
+    create()
+    t.ctl("export", "delete", "disk", "--confirm", "disk")
+    assert kept() == [], kept()
     assert t.term() == 0
 
 
