@@ -123,6 +123,10 @@ reload_tell(void *arg, const char *section, const char *key)
 	    (strcmp(key, "revoke_ms") == 0 || strcmp(key, "log_format") == 0 ||
 	     (strcmp(key, "slow_ms") == 0 && t->metrics != NULL)))
 		return;
+	/* target_nvmf_reload(); without [nvmf] at the start there is no discovery */
+	if (strcmp(section, "nvmf") == 0 && strcmp(key, "discovery_secrets") == 0 &&
+	    t->nvmf != NULL)
+		return;
 	ui_msg(UI_WARNING "[%s] %s: changes with a restart", section, key);
 }
 

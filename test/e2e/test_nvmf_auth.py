@@ -230,6 +230,7 @@ def test_discovery():
     secrets(t, f"{HOST} {TEXT}", more="d")
     rc, _, err = run([t.exe, "-c", t.conf, "--check-config"])
     assert rc == 0, err
+    assert "changes with a restart" not in t.logged(), t.logged()
     assert t.term() == 0
     t.start()
     q = discover(t)
@@ -239,6 +240,7 @@ def test_discovery():
     until(t, "discovery: its hosts need not prove their names any more")
     assert q.ended()
     assert shown(discover(t)) == {DISCOVERY, NQN}
+    assert "changes with a restart" not in t.logged(), t.logged()
     assert t.term() == 0
 
 
