@@ -147,9 +147,10 @@ wv_qp_abort_device(unsigned int number)
 
 /** A connection whose QP was destroyed has ended. */
 static void
-qp_left_ended(void *arg)
+qp_left_ended(void *arg, int status)
 {
 	(void)arg;
+	(void)status;
 	left--;
 	last_down_ns = wv_now_ns();
 }

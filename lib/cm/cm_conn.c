@@ -256,7 +256,7 @@ weft_disconnect(struct weft_qp *qp)
 }
 
 int
-weft_qp_leave(struct weft_qp *qp, uint32_t wait_us, void (*gone)(void *arg), void *arg)
+weft_qp_leave(struct weft_qp *qp, uint32_t wait_us, void (*gone)(void *arg, int status), void *arg)
 {
 	if (WEFT_HANDLE_BAD(qp, QP))
 		return -EINVAL;

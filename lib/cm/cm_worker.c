@@ -47,9 +47,9 @@ cm_destroyed(struct weft_qp *qp)
 }
 
 static WEFT_STAT_READER void
-cm_count(struct weft_qp *qp, struct weft_vworker_stats *st)
+cm_count(struct weft_rdmap *r, struct weft_vworker_stats *st)
 {
-	const struct weft_mpa_stats *ms = &cm_mpa(qp)->stats;
+	const struct weft_mpa_stats *ms = &weft_rdmap_ddp(r)->mpa->stats;
 
 	st->fpdus_in += ms->fpdus_in;
 	st->fpdus_out += ms->fpdus_out;

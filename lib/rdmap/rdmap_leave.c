@@ -7,6 +7,7 @@
  */
 
 #include "rdmap_irq.h"
+#include "rdmap_probe.h"
 #include "rdmap_state.h"
 
 /** Whether all that the user has posted is in the TCP stream, or will never be. */
@@ -38,10 +39,12 @@ weft_rdmap_leave(struct weft_rdmap *r, const struct weft_rdmap_ops *ops, void *u
 	r->lane = NULL;
 	r->ops = ops;
 	r->user = user;
-	r->left_wait_ns = wait_ns;
+	r->left = true;
+	r->left_end_ns = now_ns + wait_ns;
 	/* The steps of rdmap_probe_closing() have a time of their own, which is short. */
-	if (r->hold == 0 || r->fin_sent || r->state != WEFT_RDMAP_ST_CLOSING)
-		weft_timer_arm(&r->sched->wheel, &r->timer, now_ns + wait_ns);
+	if (r->hold == 0 || r->fin_sent || r->state != WEFT_RDMAP_ST_CLOSING ||
+	    wait_ns < RDMAP_PROBE_CLOSE_NS)
+		weft_timer_arm(&r->sched->wheel, &r->timer, r->left_end_ns);
 	rdmap_schedule(r);
 	return true;
 }

@@ -75,7 +75,8 @@ rdmap_probe_hold(struct weft_rdmap *r, uint64_t now_ns)
 	if (r->hold > 0 || r->probes > 0)
 		return r->hold > 0;
 	r->hold = 2;
-	weft_timer_arm(&r->sched->wheel, &r->timer, now_ns + RDMAP_PROBE_CLOSE_NS);
+	weft_timer_arm(&r->sched->wheel, &r->timer,
+	               rdmap_no_later(r, now_ns + RDMAP_PROBE_CLOSE_NS));
 	return true;
 }
 
@@ -85,12 +86,15 @@ rdmap_probe_closing(struct weft_rdmap *r, uint64_t now_ns)
 	/* A Terminate has a wait of its own, which this one must not make longer. */
 	if (r->hold == 0 || r->fin_sent || r->state != WEFT_RDMAP_ST_CLOSING)
 		return false;
+	if (r->left && now_ns >= r->left_end_ns)
+		return false;
 	if (--r->hold > 0) {
 		probe_send(r, now_ns);
 		if (r->dead)
 			return true;
 		r->probes = 1;
-		weft_timer_arm(&r->sched->wheel, &r->timer, now_ns + RDMAP_PROBE_CLOSE_NS);
+		weft_timer_arm(&r->sched->wheel, &r->timer,
+		               rdmap_no_later(r, now_ns + RDMAP_PROBE_CLOSE_NS));
 		return true;
 	}
 	rdmap_linger(r, now_ns);

@@ -50,7 +50,7 @@ void
 rdmap_linger(struct weft_rdmap *r, uint64_t now_ns)
 {
 	r->moved = rdmap_moved(r);
-	weft_timer_arm(&r->sched->wheel, &r->timer, now_ns + rdmap_patience(r, RDMAP_LINGER_NS));
+	weft_timer_arm(&r->sched->wheel, &r->timer, rdmap_no_later(r, now_ns + RDMAP_LINGER_NS));
 }
 
 /** Whether the peer's RDMA Writes and Sends are accepted: rdmap_judge(). */
@@ -147,7 +147,7 @@ rdmap_fin(struct weft_rdmap *r, uint64_t wait_ns, uint64_t now_ns)
 	r->fin_sent = true;
 	if (!rdmap_stream_lives(r))
 		return;
-	weft_timer_arm(&r->sched->wheel, &r->timer, now_ns + rdmap_patience(r, wait_ns));
+	weft_timer_arm(&r->sched->wheel, &r->timer, rdmap_no_later(r, now_ns + wait_ns));
 	weft_ddp_close(&r->ddp, now_ns);
 }
 

@@ -25,11 +25,11 @@ rdmap_stream_lives(const struct weft_rdmap *r)
  * request is flushed. The caller checks r->dead afterwards. */
 void rdmap_set_state(struct weft_rdmap *r, enum weft_rdmap_state s, const struct weft_term *term,
                      bool ours);
-/** How long a step of the close may take that otherwise may take wait_ns. */
+/** When a step of the close ends that otherwise ends at end_ns. */
 static inline uint64_t
-rdmap_patience(const struct weft_rdmap *r, uint64_t wait_ns)
+rdmap_no_later(const struct weft_rdmap *r, uint64_t end_ns)
 {
-	return likely(r->left_wait_ns == 0) ? wait_ns : RTE_MIN(wait_ns, r->left_wait_ns);
+	return likely(!r->left) ? end_ns : RTE_MIN(end_ns, r->left_end_ns);
 }
 
 /** A number that changes whenever a message of either direction, or a Verify, makes progress. */

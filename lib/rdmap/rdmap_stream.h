@@ -102,9 +102,9 @@ struct weft_rdmap {
 	enum weft_rdmap_status fail_status; /**< of fail_req */
 	/** in RTS: probes, then rest (RDMAP_REST_NS); later: the time to close */
 	struct weft_timer timer;
-	uint64_t moved; /**< rdmap_moved() when rdmap_linger() armed the timer */
-	/** weft_rdmap_leave() was called: longest time of each step of the close; else 0 */
-	uint64_t left_wait_ns;
+	uint64_t moved;       /**< rdmap_moved() when rdmap_linger() armed the timer */
+	uint64_t left_end_ns; /**< with `left`: when the stream is reset, if it has not closed */
+	bool left;            /**< weft_rdmap_leave() was called */
 	struct weft_task reap;
 };
 

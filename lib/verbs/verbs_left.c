@@ -3,6 +3,9 @@
 
 #include "verbs_left.h"
 
+#include "weft_stat.h"
+
+#include <errno.h>
 #include <stdlib.h>
 
 struct verbs_left {
@@ -10,7 +13,8 @@ struct verbs_left {
 	struct weft_vworker *vw;
 	struct weft_rdmap *rdmap;
 	bool counted; /**< has a place in nqps */
-	void (*gone)(void *arg);
+	int status;
+	void (*gone)(void *arg, int status);
 	void *arg;
 	struct weft_work_item work; /**< calls gone() outside of up-calls */
 };
@@ -21,14 +25,22 @@ verbs_left_tell(struct weft_work_item *m)
 	struct verbs_left *l = container_of(m, struct verbs_left, work);
 
 	if (l->gone != NULL)
-		l->gone(l->arg);
+		l->gone(l->arg, l->status);
 	free(l);
 }
 
 static void
-verbs_left_end(struct verbs_left *l)
+verbs_left_end(struct verbs_left *l, int status)
 {
+	struct weft_vctx *v = l->vw->ctx;
+
+	pthread_mutex_lock(&v->lock);
 	TAILQ_REMOVE(&l->vw->left, l, link);
+	weft_verbs_count(v, l->rdmap, &l->vw->stats);
+	l->vw->stats.left_now--;
+	l->vw->stats.left_timeouts += status == -ETIMEDOUT;
+	pthread_mutex_unlock(&v->lock);
+	l->status = status;
 	weft_rdmap_destroy(l->rdmap);
 	if (l->counted)
 		atomic_fetch_sub_explicit(&l->vw->nqps, 1, memory_order_relaxed);
@@ -49,8 +61,7 @@ verbs_left_state(void *user, enum weft_rdmap_state s, const struct weft_term *te
 static void
 verbs_left_closed(void *user, int err)
 {
-	(void)err;
-	verbs_left_end(user);
+	verbs_left_end(user, err);
 }
 
 static const struct weft_rdmap_ops verbs_left_ops = {
@@ -61,7 +72,7 @@ static const struct weft_rdmap_ops verbs_left_ops = {
 /* ---- From a QP ---- */
 
 struct verbs_left *
-weft_verbs_left_new(struct weft_vworker *vw, void (*gone)(void *arg), void *arg)
+weft_verbs_left_new(struct weft_vworker *vw, void (*gone)(void *arg, int status), void *arg)
 {
 	struct verbs_left *l = calloc(1, sizeof(*l));
 
@@ -88,8 +99,24 @@ weft_verbs_left_take(struct verbs_left *l, struct weft_qp *qp, uint64_t wait_ns)
 	l->rdmap = qp->rdmap;
 	l->counted = !qp->uncounted;
 	qp->uncounted = true;
-	TAILQ_INSERT_TAIL(&l->vw->left, l, link);
 	return true;
+}
+
+void
+weft_verbs_left_put(struct verbs_left *l)
+{
+	TAILQ_INSERT_TAIL(&l->vw->left, l, link);
+	l->vw->stats.left_now++;
+	l->vw->stats.left_total++;
+}
+
+WEFT_STAT_READER void
+weft_verbs_left_stats(const struct weft_vworker *vw, struct weft_vworker_stats *st)
+{
+	const struct verbs_left *l;
+
+	TAILQ_FOREACH (l, &vw->left, link)
+		weft_verbs_count(vw->ctx, l->rdmap, st);
 }
 
 bool
@@ -99,6 +126,6 @@ weft_verbs_left_cut(struct weft_vworker *vw)
 
 	if (l == NULL)
 		return false;
-	verbs_left_end(l);
+	verbs_left_end(l, -ECONNABORTED);
 	return true;
 }

@@ -8,16 +8,22 @@
 
 struct verbs_left;
 
-/** Allocate what a stream needs when its QP is gone. gone: NULL, or called when it has ended. NULL:
- * no memory. */
-struct verbs_left *weft_verbs_left_new(struct weft_vworker *vw, void (*gone)(void *arg), void *arg);
+/** Allocate what a stream needs when its QP is gone. gone: NULL, or called when it has ended, see
+ * weft_qp_leave(). NULL: no memory. */
+struct verbs_left *weft_verbs_left_new(struct weft_vworker *vw, void (*gone)(void *arg, int status),
+                                       void *arg);
 /** It was not needed. */
 void weft_verbs_left_free(struct verbs_left *l);
 /**
- * Take the QP's stream over, and with it the QP's place in nqps. The QP is to be destroyed next.
- * False: nothing has changed; see weft_rdmap_leave().
+ * Take the QP's stream over, and with it the QP's place in nqps. The QP is to be destroyed next, and
+ * weft_verbs_left_put() is to be called in the course of that. False: nothing has changed; see
+ * weft_rdmap_leave().
  */
 bool weft_verbs_left_take(struct verbs_left *l, struct weft_qp *qp, uint64_t wait_ns);
+/** The QP does not count its stream any more: it is listed here. The context's lock is held. */
+void weft_verbs_left_put(struct verbs_left *l);
+/** Add the counts of all streams here. The context's lock is held. */
+void weft_verbs_left_stats(const struct weft_vworker *vw, struct weft_vworker_stats *st);
 /** Reset the oldest stream. False: there is none. */
 bool weft_verbs_left_cut(struct weft_vworker *vw);
 

@@ -299,24 +299,27 @@ fail:
 /* ---- Destruction ---- */
 
 /**
- * Destroy on the worker (or at teardown); `flush`: with flushed completions. `left`: the stream is
- * another's by now; else the connection is reset.
+ * Destroy on the worker (or at teardown); `flush`: with flushed completions. `left`: what has taken
+ * the stream; NULL: the connection is reset.
  */
 static void
-verbs_qp_kill(struct weft_qp *qp, bool flush, bool left)
+verbs_qp_kill(struct weft_qp *qp, bool flush, struct verbs_left *left)
 {
 	struct weft_vctx *v = qp->vw->ctx;
 
 	pthread_mutex_lock(&v->lock);
 	TAILQ_REMOVE(&v->qps, qp, all);
 	qp->listed = false;
-	weft_verbs_stats_keep(qp);
+	if (left != NULL)
+		weft_verbs_left_put(left);
+	else
+		weft_verbs_count(v, qp->rdmap, &qp->vw->stats);
 	pthread_mutex_unlock(&v->lock);
 	verbs_cm_set(qp, CM_DOWN);
 	verbs_cm_ops(qp)->destroyed(qp);
 	weft_timer_cancel(&qp->vw->sched.wheel, &qp->timer);
 	weft_verbs_mw_orphan(qp);
-	if (!left)
+	if (left == NULL)
 		weft_rdmap_destroy(qp->rdmap);
 	qp->rdmap = NULL;
 	if (flush) {
@@ -341,7 +344,7 @@ verbs_qp_kill(struct weft_qp *qp, bool flush, bool left)
 static void
 verbs_qp_destroy_run(struct weft_work_item *m)
 {
-	verbs_qp_kill(container_of(m, struct weft_qp, destroy), false, false);
+	verbs_qp_kill(container_of(m, struct weft_qp, destroy), false, NULL);
 }
 
 void
@@ -354,7 +357,7 @@ weft_qp_destroy(struct weft_qp *qp)
 	atomic_store_explicit(&qp->dying, 1, memory_order_release);
 	verbs_qp_unuse(qp);
 	if (weft_vworker_is_mine(qp->vw)) {
-		verbs_qp_kill(qp, true, false);
+		verbs_qp_kill(qp, true, NULL);
 		return;
 	}
 	weft_verbs_ev_purge_qp(qp->evq, NULL, qp);
@@ -362,7 +365,8 @@ weft_qp_destroy(struct weft_qp *qp)
 }
 
 int
-weft_verbs_qp_leave(struct weft_qp *qp, uint64_t wait_ns, void (*gone)(void *arg), void *arg)
+weft_verbs_qp_leave(struct weft_qp *qp, uint64_t wait_ns, void (*gone)(void *arg, int status),
+                    void *arg)
 {
 	const enum weft_rdmap_state st = weft_rdmap_state(qp->rdmap);
 	struct verbs_left *l;
@@ -387,7 +391,7 @@ weft_verbs_qp_leave(struct weft_qp *qp, uint64_t wait_ns, void (*gone)(void *arg
 	weft_handle_end(&qp->h, WEFT_KIND(QP));
 	atomic_store_explicit(&qp->dying, 1, memory_order_release);
 	verbs_qp_unuse(qp);
-	verbs_qp_kill(qp, true, true);
+	verbs_qp_kill(qp, true, l);
 	return 1;
 }
 

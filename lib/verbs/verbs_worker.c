@@ -2,6 +2,7 @@
 /** @file A worker's delivery phase and counters. */
 
 #include "verbs_cq.h"
+#include "verbs_left.h"
 #include "verbs_srq.h"
 #include "weft_verbs_mr.h"
 #include "weft_verbs_ops.h"
@@ -55,24 +56,6 @@ weft_vworker_deliver(struct weft_vworker *vw)
 	return likely(!weft_vworker_pending(vw)) ? 0 : verbs_deliver(vw);
 }
 
-static WEFT_STAT_READER void
-verbs_stats_add(struct weft_vworker_stats *st, struct weft_qp *qp)
-{
-	const struct weft_rdmap_stats *rs = weft_rdmap_stats(qp->rdmap);
-
-	st->msgs_in += rs->msgs_in;
-	st->msgs_out += rs->msgs_out;
-	st->terminates_in += rs->terminates_in;
-	st->terminates_out += rs->terminates_out;
-	qp->vw->ctx->cm_ops->count(qp, st);
-}
-
-void
-weft_verbs_stats_keep(struct weft_qp *qp)
-{
-	verbs_stats_add(&qp->vw->stats, qp);
-}
-
 WEFT_STAT_READER void
 weft_vworker_stats(struct weft_vworker *vw, struct weft_vworker_stats *st)
 {
@@ -83,6 +66,7 @@ weft_vworker_stats(struct weft_vworker *vw, struct weft_vworker_stats *st)
 	*st = vw->stats;
 	TAILQ_FOREACH (qp, &vw->ctx->qps, all)
 		if (qp->vw == vw)
-			verbs_stats_add(st, qp);
+			weft_verbs_count(vw->ctx, qp->rdmap, st);
+	weft_verbs_left_stats(vw, st);
 	pthread_mutex_unlock(&vw->ctx->lock);
 }

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct weft_rdmap;
 struct weft_connreq;
 struct weft_mpa_frame;
 struct weft_mr;
@@ -53,8 +54,8 @@ struct weft_verbs_cm_ops {
 	bool (*again)(struct weft_qp *qp);
 	/** Bring the QP's snapshot up to date. The context's lock is held. */
 	void (*snap)(struct weft_qp *qp);
-	/** Add the counters of the QP's layers below rdmap. The context's lock is held. */
-	void (*count)(struct weft_qp *qp, struct weft_vworker_stats *st);
+	/** Add the counters of a stream's layers below rdmap. The context's lock is held. */
+	void (*count)(struct weft_rdmap *r, struct weft_vworker_stats *st);
 	/** The event of a request will never reach a consumer: reject the request. */
 	void (*drop_request)(struct weft_connreq *r);
 	/** Number of listeners; the context's lock is held. */

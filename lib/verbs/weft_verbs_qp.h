@@ -167,7 +167,8 @@ weft_verbs_qp_abort_later(struct weft_qp *qp)
 /** Reset the stream at once; not inside an up-call of the QP. */
 void weft_verbs_qp_abort(struct weft_qp *qp);
 /** weft_qp_leave(), behind weft_disconnect(). On the QP's worker. */
-int weft_verbs_qp_leave(struct weft_qp *qp, uint64_t wait_ns, void (*gone)(void *arg), void *arg);
+int weft_verbs_qp_leave(struct weft_qp *qp, uint64_t wait_ns, void (*gone)(void *arg, int status),
+                        void *arg);
 /** Take in receives that other threads have posted. Returns whether there were some. Worker. */
 bool weft_verbs_take_receives(struct weft_qp *qp);
 /** Take in posts of other threads; without an rdmap only into the queues. */
@@ -176,7 +177,8 @@ void weft_verbs_take_posts(struct weft_qp *qp);
 void weft_verbs_qp_uncount(struct weft_qp *qp);
 /** Work item: another thread queried. */
 void weft_verbs_qp_snap(struct weft_work_item *m);
-/** Add the counters of a QP that is being destroyed to those of its worker. */
-void weft_verbs_stats_keep(struct weft_qp *qp);
+/** Add the counters of a stream. The context's lock is held. */
+void weft_verbs_count(const struct weft_vctx *v, struct weft_rdmap *r,
+                      struct weft_vworker_stats *st);
 
 #endif /* WEFT_VERBS_QP_H */

@@ -86,7 +86,9 @@ struct weft_vworker_stats {
 	uint64_t msgs_in, msgs_out, terminates_in, terminates_out;
 	uint64_t conns_total;
 	uint64_t conns_pushed_out;
-	uint64_t left_cut;   /**< streams of weft_qp_leave() reset for new QPs */
+	/* streams of weft_qp_leave(): how many there are, were, did not close in time, and were
+	 * reset for others */
+	uint64_t left_now, left_total, left_timeouts, left_cut;
 	uint64_t bad_ranges; /**< Flushes and Verifies of peers that failed */
 	uint64_t revocations, revocations_reduced, revocations_invalidated, revocations_failed;
 	uint64_t mpa_fallbacks; /**< second attempts, in revision 1 */

@@ -13,12 +13,14 @@
 static struct vt t;
 static uint8_t out[LEN], in[LEN], canary[LEN];
 static unsigned int ended;
+static int end_status; /**< of the last one that ended */
 
 static void
-on_gone(void *arg)
+on_gone(void *arg, int status)
 {
 	CHECK(arg == &ended);
 	ended++;
+	end_status = status;
 }
 
 static int
@@ -29,6 +31,15 @@ leave(struct vt_node *n)
 	if (rc >= 0)
 		n->qp = NULL;
 	return rc;
+}
+
+static struct weft_worker_stats
+stats(void)
+{
+	struct weft_worker_stats st;
+
+	weft_worker_stats(t.n[0].w, &st);
+	return st;
 }
 
 static bool
@@ -67,6 +78,16 @@ send_out(struct vt_node *n)
 	memset(out, 0, sizeof(out));
 }
 
+/** A Send without data to the other node, which has posted a receive for it. */
+static void
+send_back(struct vt_node *n)
+{
+	struct weft_wr wr = {.opcode = WEFT_WR_SEND};
+
+	vt_post_recv(&t.n[1 - n->id], in, 1, 2);
+	vt_post(n, &wr);
+}
+
 static void
 check_delivered(struct vt_node *n)
 {
@@ -97,6 +118,10 @@ test_delivered(void)
 		CHECK(vt_until(&t, VT_S, left_at_last, &t.n[from]) && t.n[from].qp == NULL);
 		check_delivered(&t.n[1 - from]);
 		CHECK_MSG(vt_until(&t, 2 * VT_S, has_ended, NULL), "seed %u", i + 1);
+		CHECK_EQ(end_status, 0);
+		if (from == 0)
+			CHECK(stats().left_total == 1 && stats().left_now == 0 &&
+			      stats().left_timeouts == 0 && stats().msgs_out > 0);
 		/* The node is as good as new. */
 		qa = vt_qp_attr(&t.n[from]);
 		CHECK_EQ(weft_qp_create(t.n[from].pd, &qa, &t.n[from].qp), 0);
@@ -245,25 +270,68 @@ test_busy(void)
 	vt_close(&t);
 }
 
-/* A peer that is gone is waited for so long and no longer. */
+/* A peer that is gone is waited for so long and no longer, in whatever step of the close: before
+ * our FIN, too, which an initiator that has heard nothing sends later. */
 static void
 test_silent(void)
 {
+	static const uint32_t wait_us[] = {0, 1, 5000, 15000, 1000000};
 	const struct sim_link_cfg down = {.down = true, .delay_ns = 20000};
-	uint64_t at_ns;
+
+	for (unsigned int i = 0; i < 2 * RTE_DIM(wait_us); i++) {
+		const uint64_t wait_ns = wait_us[i / 2] * 1000ULL;
+		uint64_t at_ns;
+
+		start(NULL);
+		vt_connect(&t, NULL, NULL);
+		vt_post_recv(&t.n[1], in, LEN, 1);
+		send_out(&t.n[0]);
+		if (i % 2 == 0) {
+			send_back(&t.n[1]);
+			vt_run(&t, VT_MS);
+		}
+		sim_link_set(t.link, 0, &down);
+		sim_link_set(t.link, 1, &down);
+		CHECK_EQ(weft_disconnect(t.n[0].qp), 0);
+		vt_run(&t, VT_MS);
+		CHECK_EQ(weft_qp_leave(t.n[0].qp, wait_us[i / 2], on_gone, &ended), 1);
+		t.n[0].qp = NULL;
+		at_ns = sim_now_ns(t.sim);
+		CHECK_EQ(weft_tcp_stats(weft_engine_tcp(t.n[0].w))->conns_now, 1);
+		CHECK(stats().left_now == 1 && stats().left_total == 1);
+		CHECK(vt_until(&t, 70 * VT_S, has_ended, NULL));
+		at_ns = sim_now_ns(t.sim) - at_ns;
+		CHECK_MSG(at_ns >= wait_ns && at_ns < wait_ns + wait_ns / 100 + 2 * VT_MS,
+		          "%u us, %u: %" PRIu64 " ns", wait_us[i / 2], i % 2, at_ns);
+		CHECK_EQ(end_status, -ETIMEDOUT);
+		CHECK(stats().left_now == 0 && stats().left_timeouts == 1);
+		CHECK_EQ(weft_tcp_stats(weft_engine_tcp(t.n[0].w))->conns_now, 0);
+		vt_close(&t);
+	}
+}
+
+/* The longest time is one. What is counted of the connection afterwards is not lost. */
+static void
+test_longest(void)
+{
+	struct weft_sge sg = {.addr = out, .len_bytes = 8};
+	struct weft_wr wr = {.opcode = WEFT_WR_SEND, .sg_list = &sg, .num_sge = 1};
+	uint64_t fpdus;
 
 	start(NULL);
 	vt_connect(&t, NULL, NULL);
 	vt_speak(&t);
-	sim_link_set(t.link, 0, &down);
-	sim_link_set(t.link, 1, &down);
-	CHECK(vt_until(&t, VT_S, left_at_last, &t.n[0]) && t.n[0].qp == NULL);
-	at_ns = sim_now_ns(t.sim);
-	CHECK_EQ(weft_tcp_stats(weft_engine_tcp(t.n[0].w))->conns_now, 1);
-	CHECK(vt_until(&t, 10 * VT_S, has_ended, NULL));
-	at_ns = sim_now_ns(t.sim) - at_ns;
-	CHECK_MSG(at_ns > WAIT_US * 999ULL && at_ns < WAIT_US * 1100ULL, "%" PRIu64 " ns", at_ns);
-	CHECK_EQ(weft_tcp_stats(weft_engine_tcp(t.n[0].w))->conns_now, 0);
+	vt_run(&t, VT_MS);
+	CHECK_EQ(weft_disconnect(t.n[0].qp), 0);
+	fpdus = stats().fpdus_in;
+	CHECK_EQ(weft_qp_leave(t.n[0].qp, UINT32_MAX, on_gone, &ended), 1);
+	t.n[0].qp = NULL;
+	CHECK_EQ(stats().fpdus_in, fpdus);
+	/* Its peer sends one more message, which finds no QP. */
+	vt_post(&t.n[1], &wr);
+	CHECK(vt_until(&t, 2 * VT_S, has_ended, NULL));
+	CHECK_EQ(end_status, 0);
+	CHECK(stats().fpdus_in > fpdus && stats().left_timeouts == 0);
 	vt_close(&t);
 }
 
@@ -286,15 +354,6 @@ test_ended(void)
 	vt_close(&t);
 }
 
-static uint64_t
-cut(void)
-{
-	struct weft_worker_stats st;
-
-	weft_worker_stats(t.n[0].w, &st);
-	return st.left_cut;
-}
-
 /* Connections that close take no place from new QPs. */
 static void
 test_room(void)
@@ -312,10 +371,11 @@ test_room(void)
 	qa = vt_qp_attr(&t.n[0]);
 	CHECK_EQ(weft_qp_create(t.n[0].pd, &qa, &qp[0]), 0);
 	vt_run(&t, VT_MS);
-	CHECK(ended == 0 && cut() == 0);
+	CHECK(ended == 0 && stats().left_cut == 0);
 	CHECK_EQ(weft_qp_create(t.n[0].pd, &qa, &qp[1]), 0);
-	CHECK_EQ(cut(), 1);
+	CHECK_EQ(stats().left_cut, 1);
 	CHECK(vt_until(&t, VT_MS, has_ended, NULL));
+	CHECK_EQ(end_status, -ECONNABORTED);
 	CHECK_EQ(weft_qp_create(t.n[0].pd, &qa, &none), -ENOSPC);
 	for (unsigned int i = 0; i < 2; i++)
 		weft_qp_destroy(qp[i]);
@@ -345,4 +405,5 @@ test_context(void)
 
 WEFT_TEST_MAIN({"delivered", test_delivered}, {"objects", test_objects},
                {"no access", test_no_access}, {"busy", test_busy}, {"silent", test_silent},
-               {"ended", test_ended}, {"room", test_room}, {"context", test_context})
+               {"the longest time", test_longest}, {"ended", test_ended}, {"room", test_room},
+               {"context", test_context})

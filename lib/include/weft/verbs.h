@@ -1074,20 +1074,24 @@ int weft_abort(struct weft_qp *qp);
  * receives and Reads, completes as flushed. From here on the connection touches no memory of the
  * program, registered or not, and uses no domain, queue or region: what still arrives from the peer
  * is dropped. What was sent is delivered, sent again if it gets lost, and the connection closes. It
- * is reset if that takes longer than wait_us.
+ * is reset wait_us after this call at the latest, at once with 0 (weft_worker_stats.left_timeouts).
  *
  * Until then it counts as one of the worker's QPs. weft_qp_create() on the worker resets the oldest
  * such connection when there is no room otherwise (weft_worker_stats.left_cut).
  *
- * 1: the QP is destroyed, and its connection closes. gone(arg) is called when that has ended, on
- * the worker, at the latest by weft_ctx_destroy(). gone may be NULL.
+ * 1: the QP is destroyed, and its connection closes. gone(arg, status) is called when that has
+ * ended, on the worker, at the latest by weft_ctx_destroy(). status: 0: both sides have closed, so
+ * all that was sent has arrived; -ETIMEDOUT: the peer did not close in time, or is gone;
+ * -ECONNABORTED: reset for another one, or by weft_ctx_destroy(); else as of WEFT_EV_DISCONNECTED.
+ * gone may be NULL.
  * 0: the QP is destroyed; it was in no connection, or in one that was being opened or had ended.
  * gone() is not called.
  * -EBUSY: posted requests are not sent yet, or a callback of the QP runs. The QP is not destroyed,
  * and its connection is being closed: poll the worker and call again, or call weft_qp_destroy().
  * -EPERM: not on the QP's worker. -ENOMEM: likewise not destroyed. -EINVAL.
  */
-int weft_qp_leave(struct weft_qp *qp, uint32_t wait_us, void (*gone)(void *arg), void *arg);
+int weft_qp_leave(struct weft_qp *qp, uint32_t wait_us, void (*gone)(void *arg, int status),
+                  void *arg);
 
 WEFT_API_END
 

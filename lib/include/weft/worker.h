@@ -468,7 +468,11 @@ struct weft_worker_stats {
 	uint64_t medium_waits;
 	/** FPDUs handed up behind a gap, to be placed early (weft_mpa_policy.place_ahead) */
 	uint64_t fpdus_ahead;
-	/** connections of weft_qp_leave() reset for new QPs */
+	/** connections of weft_qp_leave() that are closing now; all that began to */
+	uint64_t left_now, left_total;
+	/** those reset because the peer had not closed in time (wait_us), or was gone */
+	uint64_t left_timeouts;
+	/** those reset for new QPs or connections */
 	uint64_t left_cut;
 };
 
