@@ -15,8 +15,8 @@ struct verbs_left *weft_verbs_left_new(struct weft_vworker *vw, void (*gone)(voi
 /** It was not needed. */
 void weft_verbs_left_free(struct verbs_left *l);
 /**
- * Take the QP's stream over, and with it the QP's place in nqps. The QP is to be destroyed next, and
- * weft_verbs_left_put() is to be called in the course of that. False: nothing has changed; see
+ * Take the QP's stream over, and with it the QP's place in nqps. The QP is to be destroyed next,
+ * and weft_verbs_left_put() is to be called in the course of that. False: nothing has changed; see
  * weft_rdmap_leave().
  */
 bool weft_verbs_left_take(struct verbs_left *l, struct weft_qp *qp, uint64_t wait_ns);
