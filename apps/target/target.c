@@ -426,6 +426,8 @@ main(int argc, char **argv)
 		if (state_open(t->conf.target.state, !check && !size, &t->state, err,
 		               sizeof(err)) != 0)
 			ui_die("%s: %s", file, err);
+		if (!check && !size)
+			state_resv_settle(t->state, ui_msg);
 		state_merge(t->state, &t->conf, ui_msg);
 	}
 	if (size)

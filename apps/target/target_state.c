@@ -272,39 +272,65 @@ resv_note_ends(const struct state *sub, const char *name, bool too)
 		rc = rc == 0 ? state_sync(sub) : rc;
 	}
 	rc = rc == 0 ? resv_unlink(sub, name, STATE_GONE) : rc;
+	/* what state_write() leaves beside it is no note */
+	(void)resv_unlink(sub, name, STATE_GONE ".old");
+	(void)resv_unlink(sub, name, STATE_GONE ".new");
 	return rc == 0 ? state_sync(sub) : rc;
 }
 
-/** What to do with a note of volume `name`, whose text is the name of an export. */
-typedef int (*resv_note)(const struct state *s, const struct state *sub, const char *name,
-                         const char *export, const void *arg);
+struct resv_ask {
+	const struct state *s;
+	const char *export; /**< of which the notes are; NULL: of all */
+	void (*say)(const char *fmt, ...);
+};
 
-/** Call fn for each note that there is. The first error ends it. */
+/** What to do with a note of volume `name`. rc: 0, and export is its text, or it cannot be read. An
+ * error ends resv_notes(). */
+typedef int (*resv_note)(const struct resv_ask *a, const struct state *sub, const char *name,
+                         int rc, const char *export);
+
+/** Whether the name is of a volume and ends so. */
+static bool
+resv_ends(const char *file, const char *more)
+{
+	return strlen(file) == RESV_NAME + strlen(more) && strcmp(file + RESV_NAME, more) == 0;
+}
+
+/** Call fn for each note that there is. -errno: that of fn, or of the directory. */
 static int
-resv_notes(const struct state *s, resv_note fn, const void *arg)
+resv_notes(const struct resv_ask *a, resv_note fn)
 {
 	static const uint8_t none[16];
-	char name[40], old[40], *text = NULL;
+	char name[40], old[40], *text;
 	struct dirent *e;
 	struct state sub;
 	size_t len;
 	DIR *d;
 	int rc = 0;
 
-	resv_names(s, none, &sub, name, old);
+	resv_names(a->s, none, &sub, name, old);
 	d = opendir(sub.dir);
 	if (d == NULL)
 		return errno == ENOENT ? 0 : -errno;
-	while (rc == 0 && (e = readdir(d)) != NULL) {
-		if (strlen(e->d_name) != RESV_NAME + sizeof(STATE_GONE) - 1 ||
-		    strcmp(e->d_name + RESV_NAME, STATE_GONE) != 0)
-			continue;
-		rc = state_read(&sub, e->d_name, &text, &len);
+	while (rc == 0) {
+		errno = 0;
+		e = readdir(d);
+		if (e == NULL) {
+			rc = -errno;
+			break;
+		}
 		snprintf(name, sizeof(name), "%.*s", (int)RESV_NAME, e->d_name);
-		if (rc == 0)
-			rc = fn(s, &sub, name, text, arg);
-		free(text);
+		/* a crash in the middle of writing one */
+		if (a->export == NULL && resv_ends(e->d_name, STATE_GONE ".new"))
+			(void)resv_unlink(&sub, name, STATE_GONE ".new");
+		if (a->export == NULL && resv_ends(e->d_name, STATE_GONE ".old"))
+			(void)resv_unlink(&sub, name, STATE_GONE ".old");
+		if (!resv_ends(e->d_name, STATE_GONE))
+			continue;
 		text = NULL;
+		rc = state_read(&sub, e->d_name, &text, &len);
+		rc = fn(a, &sub, name, rc, text);
+		free(text);
 	}
 	closedir(d);
 	return rc;
@@ -312,29 +338,49 @@ resv_notes(const struct state *s, resv_note fn, const void *arg)
 
 /** A delete was carried out if there is no such export, and else it was not. */
 static int
-note_settle(const struct state *s, const struct state *sub, const char *name, const char *export,
-            const void *arg)
+note_settle(const struct resv_ask *a, const struct state *sub, const char *name, int rc,
+            const char *export)
 {
 	bool there = false;
 
-	(void)arg;
-	for (uint32_t i = 0; i < s->nexports; i++)
-		there = there || strcmp(s->exports[i].name, export) == 0;
-	return resv_note_ends(sub, name, !there);
+	for (uint32_t i = 0; rc == 0 && i < a->s->nexports; i++)
+		there = there || strcmp(a->s->exports[i].name, export) == 0;
+	if (rc == 0)
+		rc = resv_note_ends(sub, name, !there);
+	if (rc != 0)
+		a->say(UI_WARNING "%s/%s" STATE_GONE
+		                  ": a delete has left it, and it cannot be removed: %s; remove "
+		                  "it by hand, and the reservations of that volume stay",
+		       sub->dir, name, strerror(-rc));
+	return 0;
+}
+
+void
+state_resv_settle(const struct state *s, void (*say)(const char *fmt, ...))
+{
+	const int rc = resv_notes(&(struct resv_ask){.s = s, .say = say}, note_settle);
+
+	if (rc != 0)
+		say(UI_WARNING "%s/" STATE_RESV ": what deletes have left cannot be read: %s",
+		    s->dir, strerror(-rc));
 }
 
 static int
-note_stay(const struct state *s, const struct state *sub, const char *name, const char *export,
-          const void *arg)
+note_stay(const struct resv_ask *a, const struct state *sub, const char *name, int rc,
+          const char *export)
 {
-	(void)s;
-	return strcmp(export, arg) == 0 ? resv_note_ends(sub, name, false) : 0;
+	/* no start can read it, so it takes nothing */
+	if (rc == -EISDIR || rc == -ELOOP || rc == -EFBIG)
+		return 0;
+	if (rc != 0)
+		return rc;
+	return strcmp(export, a->export) == 0 ? resv_note_ends(sub, name, false) : 0;
 }
 
 int
 state_resv_stay(const struct state *s, const char *name)
 {
-	return resv_notes(s, note_stay, name);
+	return resv_notes(&(struct resv_ask){.s = s, .export = name}, note_stay);
 }
 
 int
@@ -363,11 +409,6 @@ state_open(const char *dir, bool lock, struct state **out, char *err, size_t err
 		rc = read_exports(s, err, err_size);
 	if (rc == 0)
 		rc = read_held(s, err, err_size);
-	if (rc == 0 && lock && (rc = resv_notes(s, note_settle, NULL)) != 0)
-		snprintf(err, err_size,
-		         "[target] state: %s/" STATE_RESV ": what a delete has left cannot be "
-		         "removed: %s",
-		         s->dir, strerror(-rc));
 	if (rc != 0) {
 		state_close(s);
 		return rc;

@@ -77,6 +77,10 @@ int state_hold(struct state *s, const char *name, bool held, char *err, size_t e
 
 /* Reservations of NVMe hosts, a file for each volume (its UUID) in the directory `reservations`: */
 
+/** At the start, before exports are opened: do what a delete has left that a crash or an error has
+ * ended. say() gets a line for what cannot be done, in the form of ui_msg. state_resv_spare() says
+ * later whether the volume can be used. */
+void state_resv_settle(const struct state *s, void (*say)(const char *fmt, ...));
 /** Make the directory, if there is none. -errno. */
 int state_resv_room(const struct state *s);
 /** Replace what is kept of a volume, durably. A note that state_resv_doom() has left ends before.
@@ -85,10 +89,10 @@ int state_resv_room(const struct state *s);
 int state_resv_keep(const struct state *s, const uint8_t uuid[16], const void *data, size_t bytes);
 /**
  * The export `name`, whose volume it is, is about to be deleted: note that what is kept of the
- * volume goes with it. state_resv_spare() or state_resv_bury() follows. Behind a crash state_open()
- * does one of both: it spares what is kept if there is an export of that name, as it was not
- * deleted yet. Does nothing if nothing is kept. -errno: it is not noted, as far as that
- * can be told.
+ * volume goes with it. state_resv_spare() or state_resv_bury() follows. Behind a crash
+ * state_resv_settle() does one of both: it spares what is kept if there is an export of that name,
+ * as it was not deleted yet. Does nothing if nothing is kept. -errno: it is not noted, as far as
+ * that can be told.
  */
 int state_resv_doom(const struct state *s, const uint8_t uuid[16], const char *name);
 /** It is not deleted, or the volume is another export's by now: what is kept stays. Does nothing
@@ -98,7 +102,7 @@ int state_resv_spare(const struct state *s, const uint8_t uuid[16]);
  * state_resv_doom(), and a note that an I/O error has left may not take effect by that. */
 int state_resv_stay(const struct state *s, const char *name);
 /** It is deleted: what is kept goes, durably. Does nothing without state_resv_doom(). -errno: the
- * next state_open() does it, if no export has the name by then. */
+ * next state_resv_settle() does it, if no export has the name by then. */
 int state_resv_bury(const struct state *s, const uint8_t uuid[16]);
 /** The path of its file, for a line of the log. Returns buf. */
 const char *state_resv_path(const struct state *s, const uint8_t uuid[16], char *buf, size_t size);

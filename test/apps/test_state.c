@@ -68,6 +68,8 @@ again(void)
 	state_close(st);
 	st = NULL;
 	CHECK_MSG(state_open(dir, true, &st, err, sizeof(err)) == 0, "%s", err);
+	noted = 0;
+	state_resv_settle(st, note);
 }
 
 static void
@@ -622,6 +624,54 @@ test_note_stays(void)
 	end();
 }
 
+/** What a delete has left and cannot be removed is told, and keeps the target from nothing else. */
+static void
+test_note_cannot_end(void)
+{
+	static const char *const left[] = {".gone.new", ".gone.old"};
+	const uint8_t uuid[16] = {1}, bad[16] = {2}, other[16] = {3};
+	char file[sizeof(dir) + 64], more[sizeof(file) + 16];
+	struct conf_export e;
+
+	begin();
+	CHECK_EQ(state_resv_room(st), 0);
+	put("a", "1M");
+	CHECK_EQ(state_resv_keep(st, uuid, "one", 3), 0);
+	CHECK_EQ(state_resv_keep(st, other, "two", 3), 0);
+	CHECK_EQ(state_resv_doom(st, uuid, "x"), 0);
+	CHECK_EQ(state_resv_doom(st, other, "y"), 0);
+	/* no file, and what a crash in the middle of writing a note leaves */
+	state_resv_path(st, bad, file, sizeof(file));
+	snprintf(more, sizeof(more), "%s.gone", file);
+	CHECK_EQ(mkdir(more, 0700), 0);
+	for (size_t i = 0; i < sizeof(left) / sizeof(left[0]); i++) {
+		snprintf(more, sizeof(more), "%s%s", file, left[i]);
+		CHECK_EQ(mknod(more, S_IFREG | 0600, 0), 0);
+	}
+	check_files(7);
+	bad_notes = 1;
+	again();
+	CHECK_EQ(bad_notes, 0);
+	CHECK_EQ(noted, 2);
+	CHECK(!keeps(uuid) && !keeps(other));
+	check_files(2);
+	again();
+	CHECK_EQ(noted, 1);
+	check_files(1);
+	/* the volume of one that stays is in doubt, and no other */
+	CHECK_EQ(state_resv_spare(st, bad), -EISDIR);
+	CHECK_EQ(state_resv_keep(st, bad, "new", 3), -EISDIR);
+	CHECK_EQ(state_resv_spare(st, uuid), 0);
+	CHECK_EQ(parse("b", "size", "1M", &e), 0);
+	CHECK_EQ(state_put(st, "a", &e, err, sizeof(err)), 0);
+	snprintf(more, sizeof(more), "%s.gone", file);
+	CHECK_EQ(rmdir(more), 0);
+	again();
+	CHECK_EQ(noted, 0);
+	check_files(0);
+	end();
+}
+
 static void
 test_one_target(void)
 {
@@ -649,4 +699,6 @@ WEFT_TEST_MAIN({"exports are kept", test_kept}, {"a change is taken back", test_
                {"reservations of hosts are kept", test_reservations},
                {"reservations of a deleted export go, wherever a crash falls", test_deleted},
                {"a note of a delete that an I/O error has left takes nothing", test_note_stays},
+               {"a note that cannot be removed keeps no target from its start",
+                test_note_cannot_end},
                {"one target has the directory", test_one_target})

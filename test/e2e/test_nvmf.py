@@ -461,7 +461,13 @@ def test_reservations_of_deleted():
     t.ctl("export", "delete", "disk", "--confirm", "disk")
     assert kept() == [second], kept()
     t.ctl("export", "delete", "copy", "--confirm", "copy")
+    # a note that cannot be removed keeps its volume from hosts, and the target from nothing else
     create()
+    t.kill()
+    os.mkdir(os.path.join(state, "reservations", f"{second}.gone"))
+    t.start()
+    assert "neither hosts nor clients have access" in t.logged(), t.logged()
+    os.rmdir(os.path.join(state, "reservations", f"{second}.gone"))
     t.ctl("export", "delete", "disk", "--confirm", "disk")
     assert kept() == [], kept()
     assert t.term() == 0
