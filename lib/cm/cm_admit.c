@@ -11,8 +11,8 @@
  * with fewer requests than the new one's address. So the connections of one address never take the
  * place of an address that has fewer. A request that the consumer has is never reset.
  *
- * When TCP has no connection left, and no request can be reset, an accepted connection may be reset
- * (cm_push.c).
+ * When TCP has no connection left, and no request can be reset, one that closes without its QP is
+ * (weft_qp_leave()), or an accepted connection may be (cm_push.c).
  */
 
 #include "cm_listen.h"
@@ -168,7 +168,8 @@ cm_admit_make_room(struct weft_vworker *vw, const struct weft_ip *remote, bool o
 	if (take) {
 		uint32_t mine = cm_peer_requests(vw, remote) + 1;
 
-		return admit_evict(admit_victim(vw, NULL, mine)) || cm_push_out(vw, remote);
+		return admit_evict(admit_victim(vw, NULL, mine)) ||
+		       weft_verbs_make_room(vw, true) || cm_push_out(vw, remote);
 	}
 	/*
 	 * A guess: idle requests are among the oldest, if there are any. The answer to the cookie
@@ -180,7 +181,7 @@ cm_admit_make_room(struct weft_vworker *vw, const struct weft_ip *remote, bool o
 		if (admit_rank(r) == ADMIT_IDLE)
 			return true;
 	}
-	return cm_push_may(vw, remote, false);
+	return weft_verbs_make_room(vw, false) || cm_push_may(vw, remote, false);
 }
 
 bool

@@ -12,7 +12,8 @@ struct verbs_left {
 	TAILQ_ENTRY(verbs_left) link;
 	struct weft_vworker *vw;
 	struct weft_rdmap *rdmap;
-	bool counted; /**< has a place in nqps */
+	bool counted;     /**< has a place in nqps */
+	uint32_t poll_no; /**< of the scheduler, when the QP left */
 	int status;
 	void (*gone)(void *arg, int status);
 	void *arg;
@@ -98,6 +99,7 @@ weft_verbs_left_take(struct verbs_left *l, struct weft_qp *qp, uint64_t wait_ns)
 		return false;
 	l->rdmap = qp->rdmap;
 	l->counted = !qp->uncounted;
+	l->poll_no = l->vw->sched.poll_no;
 	qp->uncounted = true;
 	return true;
 }
@@ -127,5 +129,20 @@ weft_verbs_left_cut(struct weft_vworker *vw)
 	if (l == NULL)
 		return false;
 	verbs_left_end(l, -ECONNABORTED);
+	return true;
+}
+
+bool
+weft_verbs_make_room(struct weft_vworker *vw, bool take)
+{
+	const struct verbs_left *l = TAILQ_FIRST(&vw->left);
+
+	/* What was sent, and the FIN, leave with the next poll. */
+	if (l == NULL || l->poll_no == vw->sched.poll_no)
+		return false;
+	if (take) {
+		vw->stats.left_cut++;
+		(void)weft_verbs_left_cut(vw);
+	}
 	return true;
 }

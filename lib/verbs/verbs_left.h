@@ -24,7 +24,7 @@ bool weft_verbs_left_take(struct verbs_left *l, struct weft_qp *qp, uint64_t wai
 void weft_verbs_left_put(struct verbs_left *l);
 /** Add the counts of all streams here. The context's lock is held. */
 void weft_verbs_left_stats(const struct weft_vworker *vw, struct weft_vworker_stats *st);
-/** Reset the oldest stream. False: there is none. */
+/** Reset the oldest stream, at the end of the context. False: there is none. */
 bool weft_verbs_left_cut(struct weft_vworker *vw);
 
 #endif /* VERBS_LEFT_H */

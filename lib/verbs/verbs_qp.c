@@ -158,16 +158,6 @@ verbs_qp_queues(struct weft_qp *qp)
 	return qp->rq == NULL ? -ENOMEM : 0;
 }
 
-/** Whether a stream that its QP has left could be reset, so that there is room for one more QP. */
-static bool
-verbs_qp_room(struct weft_vworker *vw)
-{
-	if (!weft_vworker_is_mine(vw) || !weft_verbs_left_cut(vw))
-		return false;
-	vw->stats.left_cut++;
-	return true;
-}
-
 int
 weft_qp_create(struct weft_pd *pd, const struct weft_qp_attr *attr, struct weft_qp **out)
 {
@@ -210,7 +200,7 @@ weft_qp_create(struct weft_pd *pd, const struct weft_qp_attr *attr, struct weft_
 	    (a.srq != NULL && weft_verbs_srq_pd(a.srq)->mem != v->mem))
 		return -EINVAL;
 	if (atomic_fetch_add_explicit(&vw->nqps, 1, memory_order_relaxed) >= vw->max_qps &&
-	    !verbs_qp_room(vw)) {
+	    !(weft_vworker_is_mine(vw) && weft_verbs_make_room(vw, true))) {
 		atomic_fetch_sub_explicit(&vw->nqps, 1, memory_order_relaxed);
 		return -ENOSPC;
 	}

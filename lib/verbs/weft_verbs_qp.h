@@ -173,6 +173,11 @@ int weft_verbs_qp_leave(struct weft_qp *qp, uint64_t wait_ns, void (*gone)(void 
 bool weft_verbs_take_receives(struct weft_qp *qp);
 /** Take in posts of other threads; without an rdmap only into the queues. */
 void weft_verbs_take_posts(struct weft_qp *qp);
+/**
+ * Whether a stream that its QP has left can be reset for a QP or a connection; take: it is. None
+ * that the worker has not polled since. Worker.
+ */
+bool weft_verbs_make_room(struct weft_vworker *vw, bool take);
 /** The QP was reset for another connection: it gives away its place in weft_vworker.nqps. */
 void weft_verbs_qp_uncount(struct weft_qp *qp);
 /** Work item: another thread queried. */

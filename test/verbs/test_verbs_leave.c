@@ -383,6 +383,67 @@ test_room(void)
 	CHECK_EQ(ended, 1);
 }
 
+/* It has been polled before it gives way: its data, and our FIN, have been sent. */
+static void
+test_polled(void)
+{
+	struct vt_attr a = {.max_conns = {1, 0}};
+	struct weft_qp_attr qa;
+
+	start(&a);
+	vt_connect(&t, NULL, NULL);
+	vt_speak(&t);
+	vt_post_recv(&t.n[1], in, LEN, 1);
+	send_back(&t.n[0]);
+	CHECK(vt_until(&t, VT_S, left_at_last, &t.n[0]));
+	qa = vt_qp_attr(&t.n[0]);
+	CHECK_EQ(weft_qp_create(t.n[0].pd, &qa, &t.n[0].qp), -ENOSPC);
+	CHECK_EQ(stats().left_cut, 0);
+	vt_run(&t, 1000);
+	CHECK_EQ(weft_qp_create(t.n[0].pd, &qa, &t.n[0].qp), 0);
+	CHECK_EQ(stats().left_cut, 1);
+	CHECK_EQ(vt_wc(&t.n[1]).status, WEFT_WC_SUCCESS);
+	vt_close(&t);
+}
+
+/* It gives way to a new connection, too, whose QP is not there yet. */
+static void
+test_admission(void)
+{
+	const struct sim_link_cfg down = {.down = true, .delay_ns = 20000};
+	const struct sim_link_cfg up = {.delay_ns = 20000};
+	struct vt_attr a = {.max_conns = {0, 1}};
+	const struct weft_conn_attr ca = {.size = sizeof(ca), .timeout_us = 1000000};
+	struct sockaddr_in sa = vt_addr(1, VT_PORT);
+	struct weft_worker_stats st;
+	struct weft_qp_attr qa;
+	struct weft_event ev;
+
+	start(&a);
+	vt_connect(&t, NULL, NULL);
+	vt_speak(&t);
+	for (unsigned int i = 0; i < 2; i++)
+		sim_link_set(t.link, i, &down);
+	CHECK(vt_until(&t, VT_S, left_at_last, &t.n[1]));
+	weft_qp_destroy(t.n[0].qp);
+	vt_run(&t, VT_MS);
+	for (unsigned int i = 0; i < 2; i++)
+		sim_link_set(t.link, i, &up);
+	CHECK_EQ(ended, 0);
+	qa = vt_qp_attr(&t.n[0]);
+	CHECK_EQ(weft_qp_create(t.n[0].pd, &qa, &t.n[0].qp), 0);
+	CHECK_EQ(weft_connect(t.n[0].qp, (struct sockaddr *)&sa, sizeof(sa), &ca), 0);
+	ev = vt_ev(&t.n[1], WEFT_EV_CONNECT_REQUEST);
+	weft_worker_stats(t.n[1].w, &st);
+	CHECK_EQ(st.left_cut, 1);
+	CHECK(ended == 1 && end_status == -ECONNABORTED);
+	qa = vt_qp_attr(&t.n[1]);
+	CHECK_EQ(weft_qp_create(t.n[1].pd, &qa, &t.n[1].qp), 0);
+	CHECK_EQ(weft_accept(ev.connreq, t.n[1].qp, &ca), 0);
+	vt_ev(&t.n[1], WEFT_EV_ESTABLISHED);
+	vt_close(&t);
+}
+
 /* The context goes first. */
 static void
 test_context(void)
@@ -406,4 +467,5 @@ test_context(void)
 WEFT_TEST_MAIN({"delivered", test_delivered}, {"objects", test_objects},
                {"no access", test_no_access}, {"busy", test_busy}, {"silent", test_silent},
                {"the longest time", test_longest}, {"ended", test_ended}, {"room", test_room},
+               {"polled before", test_polled}, {"admission", test_admission},
                {"context", test_context})

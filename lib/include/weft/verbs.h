@@ -1077,7 +1077,9 @@ int weft_abort(struct weft_qp *qp);
  * is reset wait_us after this call at the latest, at once with 0 (weft_worker_stats.left_timeouts).
  *
  * Until then it counts as one of the worker's QPs. weft_qp_create() on the worker resets the oldest
- * such connection when there is no room otherwise (weft_worker_stats.left_cut).
+ * such connection when there is no room otherwise, and so does a new connection before it takes the
+ * place of an accepted one (weft_worker_stats.left_cut). None is reset that was not polled since
+ * this call: its data and FIN are sent first. Until then weft_qp_create() is -ENOSPC.
  *
  * 1: the QP is destroyed, and its connection closes. gone(arg, status) is called when that has
  * ended, on the worker, at the latest by weft_ctx_destroy(). status: 0: both sides have closed, so
