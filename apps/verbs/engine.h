@@ -75,6 +75,11 @@ void wv_engine_hold(void);
 /** Take the lock. The calling thread becomes the worker's polling thread. */
 void wv_lock(void);
 void wv_unlock(void);
+/**
+ * Return the lock for a nap, or without one for other threads that wait for it; then take it again.
+ * The calling thread is not cancelled meanwhile.
+ */
+void wv_give_way(uint64_t nap_ns);
 /** Poll the worker once, with the lock held. Returns how much was done. */
 int wv_poll_locked(void);
 /**

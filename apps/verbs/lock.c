@@ -153,6 +153,25 @@ wv_unlock(void)
 	(void)pthread_setcancelstate(old, NULL);
 }
 
+void
+wv_give_way(uint64_t nap_ns)
+{
+	const struct timespec nap = {.tv_nsec = (long)nap_ns};
+	const int old = cancel_state;
+
+	if (wv_engine_over())
+		return;
+	/* wv_unlock() without the cancel state of before, which the end of the call gives back. */
+	pthread_mutex_unlock(&engine_lock);
+	holds = false;
+	if (nap_ns > 0)
+		(void)clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
+	else
+		sched_yield();
+	wv_lock();
+	cancel_state = old;
+}
+
 bool
 wv_lock_is_mine(void)
 {

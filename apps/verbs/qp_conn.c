@@ -6,7 +6,6 @@
 #include "qp.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <time.h>
 
 /** Of the process, after a connection ended. */
@@ -17,7 +16,7 @@
 /** Of a QP that is destroyed: until what is posted is sent. The most, and the least of each. */
 #define QP_SEND_NS     (300 * 1000 * 1000ULL)
 #define QP_SEND_MIN_NS (5 * 1000 * 1000ULL)
-#define QP_SEND_NAP_NS (20 * 1000L) /**< between two polls that do nothing */
+#define QP_SEND_NAP_NS (20 * 1000ULL) /**< between two polls that do nothing */
 
 static TAILQ_HEAD(, wv_qp) qps = TAILQ_HEAD_INITIALIZER(qps);
 static uint32_t next_num = 1;
@@ -156,49 +155,49 @@ qp_left_ended(void *arg, int status)
 }
 
 /**
- * How long queue pairs that are destroyed one after another may wait for what their peers do not
- * take: QP_SEND_NS together, which comes back in ten times as long. So a program whose peers are
- * all gone does not wait once for each.
+ * How long queue pairs that are destroyed one after another may wait for their peers to take what
+ * was sent: QP_SEND_NS together, which comes back in ten times as long, and QP_SEND_MIN_NS each. So
+ * a program whose peers are gone, or slow, does not wait for long once for each. Time that several
+ * threads wait at once counts for each of them.
  */
 static struct qp_patience {
-	uint64_t spent_ns; /**< in vain */
-	uint64_t at_ns;    /**< when that was reckoned */
+	uint64_t spent_ns;
+	uint64_t at_ns; /**< when what comes back was reckoned */
 } patience;
 
-static uint64_t
-qp_patience_ns(uint64_t now_ns)
+static void
+qp_patience_back(uint64_t now_ns)
 {
 	const uint64_t back_ns = (now_ns - patience.at_ns) / 10;
 
 	patience.spent_ns -= back_ns < patience.spent_ns ? back_ns : patience.spent_ns;
 	patience.at_ns = now_ns;
-	return patience.spent_ns + QP_SEND_MIN_NS < QP_SEND_NS ? QP_SEND_NS - patience.spent_ns
-	                                                       : QP_SEND_MIN_NS;
 }
 
-/** Poll, and let other threads have the lock, those among them that poll or post. */
-static void
-qp_give_way(void)
+/** Whether some is left for a queue pair that has waited for waited_ns, since_ns of it new. */
+static bool
+qp_patience_left(uint64_t waited_ns, uint64_t since_ns)
 {
-	const struct timespec nap = {.tv_nsec = QP_SEND_NAP_NS};
-	const int n = wv_poll_locked();
-
-	wv_unlock();
-	if (n <= 0)
-		(void)clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
-	else
-		sched_yield();
-	wv_lock();
+	patience.spent_ns += since_ns;
+	if (patience.spent_ns > QP_SEND_NS)
+		patience.spent_ns = QP_SEND_NS;
+	return waited_ns < QP_SEND_MIN_NS || patience.spent_ns < QP_SEND_NS;
 }
 
 void
 wv_qp_leave(struct wv_qp *q)
 {
-	const uint64_t begin_ns = wv_now_ns(), end_ns = begin_ns + qp_patience_ns(begin_ns);
+	const uint64_t begin_ns = wv_now_ns();
+	uint64_t now_ns, last_ns = begin_ns;
+	bool more = true;
 
-	while (q->up) {
+	qp_patience_back(begin_ns);
+	while (q->up && more) {
 		int rc = weft_qp_leave(q->qp, QP_CLOSE_US, qp_left_ended, NULL);
 
+		now_ns = wv_now_ns();
+		more = qp_patience_left(now_ns - begin_ns, now_ns - last_ns) && rc == -EBUSY;
+		last_ns = now_ns;
 		if (rc >= 0) {
 			q->qp = NULL;
 			left += rc > 0;
@@ -207,13 +206,9 @@ wv_qp_leave(struct wv_qp *q)
 				(void)wv_poll_locked();
 			return;
 		}
-		if (rc != -EBUSY)
-			return;
-		if (wv_now_ns() >= end_ns) {
-			patience.spent_ns += end_ns - begin_ns;
-			return;
-		}
-		qp_give_way();
+		/* Other threads get the lock, those among them that poll or post. */
+		if (more)
+			wv_give_way(wv_poll_locked() > 0 ? 0 : QP_SEND_NAP_NS);
 	}
 }
 

@@ -6,6 +6,7 @@
  *     leave server ADDRESS            prints what it gets
  *     leave many ADDRESS PID          queue pairs are destroyed while PID, the server, is stopped
  *     leave stuck ADDRESS PID         the same, with requests that the server does not take
+ *     leave cancel ADDRESS PID        a thread that destroys such a queue pair is cancelled
  *     leave last ADDRESS PID          the last message, then exit() while PID is stopped
  *     leave _exit ADDRESS PID         the same with _exit()
  *     leave quick_exit ADDRESS PID    the same with quick_exit()
@@ -233,6 +234,37 @@ many(pid_t server_pid, unsigned int posted)
 	       (unsigned long long)ms, during);
 }
 
+static void *
+destroy(void *arg)
+{
+	struct rdma_cm_id *id = arg;
+
+	MUST(ibv_destroy_qp(id->qp) == 0);
+	for (;;)
+		pause();
+}
+
+/** A thread that waits in ibv_destroy_qp() is cancelled: it finishes that first. */
+static void
+cancelled(pid_t server_pid)
+{
+	struct ibv_pd *pd = NULL;
+	struct ibv_cq *cq = NULL;
+	struct rdma_cm_id *id = client(&pd, &cq, NULL);
+	uint8_t *mem = pages();
+	struct ibv_mr *mr = ibv_reg_mr(pd, mem, BYTES, IBV_ACCESS_LOCAL_WRITE);
+	pthread_t t;
+
+	MUST(mr != NULL && kill(server_pid, SIGSTOP) == 0);
+	for (unsigned int k = 0; k < 40; k++)
+		MUST(rdma_post_send(id, NULL, mem, BYTES, mr, 0) == 0);
+	MUST(pthread_create(&t, NULL, destroy, id) == 0);
+	usleep(50000);
+	MUST(pthread_cancel(t) == 0 && pthread_join(t, NULL) == 0);
+	MUST(ibv_dereg_mr(mr) == 0 && ibv_destroy_cq(cq) == 0 && ibv_dealloc_pd(pd) == 0);
+	MUST(kill(server_pid, SIGCONT) == 0);
+}
+
 /** A process that lets the server go on, some time after an octet comes by the pipe it returns. */
 static int
 later(pid_t server_pid)
@@ -350,6 +382,8 @@ main(int argc, char **argv)
 		many(pid, 0);
 	else if (strcmp(argv[1], "stuck") == 0)
 		many(pid, 40);
+	else if (strcmp(argv[1], "cancel") == 0)
+		cancelled(pid);
 	else if (strcmp(argv[1], "last") == 0)
 		last(pid, exit);
 	else if (strcmp(argv[1], "_exit") == 0)

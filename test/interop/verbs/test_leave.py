@@ -44,6 +44,12 @@ def stuck(build):
         check(ms < 19 * 300 / 4 and calls > 100, c)
 
 
+def cancel(build):
+    """a thread that is cancelled while it destroys a queue pair, which waits for its peer, leaves no half of it"""
+    for _ in run(build, "cancel"):
+        pass
+
+
 def last(build):
     """the last message of a process that destroys all and ends is delivered to a peer that goes on later, whatever call ends it"""
     for call in ("last", "_exit", "quick_exit"):
@@ -67,4 +73,4 @@ def written(build):
 
 
 if __name__ == "__main__":
-    rig.main([many, stuck, last, handler, written])
+    rig.main([many, stuck, cancel, last, handler, written])
