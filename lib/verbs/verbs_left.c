@@ -15,7 +15,7 @@ struct verbs_left {
 	bool counted;     /**< has a place in nqps */
 	uint32_t poll_no; /**< of the scheduler, when the QP left */
 	int status;
-	void (*gone)(void *arg, int status);
+	verbs_left_fn gone;
 	void *arg;
 	struct weft_work_item work; /**< calls gone() outside of up-calls */
 };
@@ -73,7 +73,7 @@ static const struct weft_rdmap_ops verbs_left_ops = {
 /* ---- From a QP ---- */
 
 struct verbs_left *
-weft_verbs_left_new(struct weft_vworker *vw, void (*gone)(void *arg, int status), void *arg)
+weft_verbs_left_new(struct weft_vworker *vw, verbs_left_fn gone, void *arg)
 {
 	struct verbs_left *l = calloc(1, sizeof(*l));
 

@@ -8,10 +8,12 @@
 
 struct verbs_left;
 
+/** gone() of weft_qp_leave(). */
+typedef void (*verbs_left_fn)(void *arg, int status);
+
 /** Allocate what a stream needs when its QP is gone. gone: NULL, or called when it has ended, see
  * weft_qp_leave(). NULL: no memory. */
-struct verbs_left *weft_verbs_left_new(struct weft_vworker *vw, void (*gone)(void *arg, int status),
-                                       void *arg);
+struct verbs_left *weft_verbs_left_new(struct weft_vworker *vw, verbs_left_fn gone, void *arg);
 /** It was not needed. */
 void weft_verbs_left_free(struct verbs_left *l);
 /**
