@@ -87,7 +87,7 @@ mpa_tx_copy_wide(struct weft_mpa *m, uint8_t *dst, const void *src, uint32_t len
 	} else {
 		m->fpdu_crc = mpa_crc_wide_copy(m->fpdu_crc, dst, src, len_bytes);
 	}
-	m->fpdu_crc_bytes = ahead + len_bytes;
+	m->fpdu_crc_bytes = (uint16_t)(ahead + len_bytes);
 }
 
 void

@@ -163,9 +163,10 @@ struct weft_mpa {
 	struct rte_mbuf *seg;      /**< segment being filled, or NULL */
 	uint8_t *fpdu;             /**< FPDU being written in it, or NULL */
 	uint16_t fpdu_ulpdu_bytes; /**< its ULPDU length */
-	/** its CRC up to fpdu_crc_bytes, by weft_mpa_tx_copy(); 0 octets: not begun */
-	uint32_t fpdu_crc, fpdu_crc_bytes;
-	uint32_t fpdu_sum;       /**< the sum of these octets, if the segment wants it */
+	/** octets of it with a CRC and a sum, by weft_mpa_tx_copy(); 0: not begun */
+	uint16_t fpdu_crc_bytes;
+	uint32_t fpdu_crc;       /**< of these octets */
+	uint32_t fpdu_sum;       /**< the sum of them, if the segment wants it */
 	uint32_t seg_room_bytes; /**< octets still free in the segment */
 	/* receive */
 	/** received octets not yet handed up: mbufs of one segment each, linked by next */
