@@ -32,7 +32,8 @@ wv_cq_new(struct ibv_context *context, uint32_t cqe, void *user, struct ibv_comp
 		errno = EPERM;
 		return NULL;
 	}
-	if (cqe == 0 || cqe > WV_MAX_CQE || vector >= (uint32_t)context->num_comp_vectors) {
+	if (cqe == 0 || cqe > WV_MAX_CQE || vector >= (uint32_t)context->num_comp_vectors ||
+	    (channel != NULL && channel->context != context)) {
 		errno = EINVAL;
 		return NULL;
 	}

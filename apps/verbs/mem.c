@@ -191,7 +191,8 @@ ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t
 	if ((flags & ~(IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD |
 	               IBV_REREG_MR_CHANGE_ACCESS)) != 0 ||
 	    flags == 0 || ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0 && length == 0) ||
-	    ((flags & IBV_REREG_MR_CHANGE_PD) != 0 && pd == NULL)) {
+	    ((flags & IBV_REREG_MR_CHANGE_PD) != 0 &&
+	     (pd == NULL || wv_context_number(pd->context) != wv_context_number(mr->context)))) {
 		errno = EINVAL;
 		return IBV_REREG_MR_ERR_INPUT;
 	}

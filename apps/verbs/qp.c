@@ -89,29 +89,49 @@ qp_use(struct wv_qp *q, int by)
 
 /* ---- Creation ---- */
 
-/** Whether all that a QP is made of belongs to one device: a peer finds it at one port. */
+/** Whether all that a QP is made of belongs to the device of the context: a peer finds it at one
+ * port. */
 static bool
-qp_of_one_device(const struct ibv_qp_init_attr_ex *a)
+qp_of_one_device(const struct ibv_context *context, const struct ibv_qp_init_attr_ex *a)
 {
-	const unsigned int number = wv_context_number(a->pd->context);
+	const unsigned int number = wv_context_number(context);
 
-	return wv_context_number(a->send_cq->context) == number &&
+	return wv_context_number(a->pd->context) == number &&
+	       wv_context_number(a->send_cq->context) == number &&
 	       wv_context_number(a->recv_cq->context) == number &&
 	       (a->srq == NULL || wv_context_number(a->srq->context) == number);
 }
 
+static bool
+qp_type_exists(enum ibv_qp_type type)
+{
+	switch (type) {
+	case IBV_QPT_RC:
+	case IBV_QPT_UC:
+	case IBV_QPT_UD:
+	case IBV_QPT_RAW_PACKET:
+	case IBV_QPT_XRC_SEND:
+	case IBV_QPT_XRC_RECV:
+	case IBV_QPT_DRIVER:
+		return true;
+	}
+	return false;
+}
+
 static int
-qp_check(const struct ibv_qp_init_attr_ex *a)
+qp_check(const struct ibv_context *context, const struct ibv_qp_init_attr_ex *a)
 {
 	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
 	                       IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 
+	if (!qp_type_exists(a->qp_type))
+		return EINVAL;
 	if (a->qp_type != IBV_QPT_RC || (a->comp_mask & ~known) != 0)
 		return EOPNOTSUPP;
 	if ((a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && a->create_flags != 0)
 		return EOPNOTSUPP;
 	if ((a->comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || a->pd == NULL || a->send_cq == NULL ||
-	    a->recv_cq == NULL || !qp_of_one_device(a))
+	    a->recv_cq == NULL || !qp_of_one_device(context, a))
 		return EINVAL;
 	if (a->cap.max_send_wr > WV_MAX_QP_WR || a->cap.max_recv_wr > WV_MAX_QP_WR ||
 	    a->cap.max_send_sge > WEFT_MAX_SGE || a->cap.max_recv_sge > WEFT_MAX_SGE ||
@@ -140,7 +160,7 @@ struct ibv_qp *
 wv_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
 	struct wv_qp *q;
-	int rc = wv_engine_orphan() ? EPERM : qp_check(attr);
+	int rc = wv_engine_orphan() ? EPERM : qp_check(context, attr);
 
 	if (rc != 0) {
 		errno = rc;

@@ -40,6 +40,7 @@ conn_listen_all(struct wv_cm_id *id, const struct weft_listen_attr *a)
 {
 	struct sockaddr_storage at[CONF_NETWORKS_MAX + 1];
 	uint32_t n = 1;
+	bool none = true;
 	int rc = 0;
 
 	at[0] = id->src;
@@ -50,11 +51,12 @@ conn_listen_all(struct wv_cm_id *id, const struct weft_listen_attr *a)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < n && rc == 0; i++) {
 		rc = conn_listen_one(id, &at[i], a);
-		/* Of a port of another worker. */
+		none = none && rc != 0;
+		/* An address that its port does not have any more. */
 		if (rc == -EADDRNOTAVAIL && cm_addr_one_family(id))
 			rc = 0;
 	}
-	return rc;
+	return rc == 0 && n > 0 && none ? -EADDRNOTAVAIL : rc;
 }
 
 int

@@ -1805,6 +1805,8 @@ case_refused(void)
 		        (const enum ibv_qp_type[]){IBV_QPT_UD, IBV_QPT_UC, IBV_QPT_RAW_PACKET}[i];
 		MUST(ibv_create_qp(id->pd, &attr) == NULL && errno == EOPNOTSUPP);
 	}
+	attr.qp_type = (enum ibv_qp_type)77;
+	MUST(ibv_create_qp(id->pd, &attr) == NULL && errno == EINVAL);
 	attr.qp_type = IBV_QPT_RC;
 	qp = ibv_create_qp(id->pd, &attr);
 	MUST(qp != NULL);

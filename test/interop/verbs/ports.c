@@ -75,7 +75,7 @@ connect_to(const char *to)
 	return id;
 }
 
-/** A queue pair of two devices is refused. */
+/** What is made of objects of two devices is refused. */
 static void
 mixed(struct rdma_cm_id *a, struct rdma_cm_id *b)
 {
@@ -85,7 +85,26 @@ mixed(struct rdma_cm_id *a, struct rdma_cm_id *b)
 	        .recv_cq = a->recv_cq,
 	        .cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1}};
 
+	struct ibv_qp_init_attr_ex ex = {.qp_type = IBV_QPT_RC,
+	                                 .comp_mask = IBV_QP_INIT_ATTR_PD |
+	                                              IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+	                                 .send_ops_flags = IBV_QP_EX_WITH_SEND,
+	                                 .pd = a->pd,
+	                                 .send_cq = a->send_cq,
+	                                 .recv_cq = a->recv_cq,
+	                                 .cap = attr.cap};
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(a->verbs);
+	static char memory[4096];
+	struct ibv_mr *mr = ibv_reg_mr(a->pd, memory, sizeof(memory), IBV_ACCESS_LOCAL_WRITE);
+
+	MUST(channel != NULL && mr != NULL);
 	MUST(ibv_create_qp(a->pd, &attr) == NULL && errno == EINVAL);
+	MUST(ibv_create_qp_ex(b->verbs, &ex) == NULL && errno == EINVAL);
+	MUST(ibv_create_cq(b->verbs, 4, NULL, channel, 0) == NULL && errno == EINVAL);
+	MUST(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, b->pd, NULL, 0, 0) ==
+	             IBV_REREG_MR_ERR_INPUT &&
+	     errno == EINVAL);
+	MUST(ibv_dereg_mr(mr) == 0 && ibv_destroy_comp_channel(channel) == 0);
 }
 
 /** The next asynchronous event, within `ms`; -1: none. */
