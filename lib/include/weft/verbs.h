@@ -1073,8 +1073,11 @@ int weft_abort(struct weft_qp *qp);
  * was posted is sent, a call destroys the QP as weft_qp_destroy() does: outstanding work, such as
  * receives and Reads, completes as flushed. From here on the connection touches no memory of the
  * program, registered or not, and uses no domain, queue or region: what still arrives from the peer
- * is dropped. What was sent is delivered, sent again if it gets lost, and the connection closes. It
- * is reset wait_us after this call at the latest, at once with 0 (weft_worker_stats.left_timeouts).
+ * is dropped. TCP acknowledges it all the same: the peer's Sends and Writes complete with success,
+ * and it sees an orderly end; its Reads, Atomics and Flushes that wait are flushed there. A reset
+ * would tell it, but could destroy what was sent to it last. What was sent is delivered, sent again
+ * if it gets lost, and the connection closes. It is reset wait_us after this call at the latest, at
+ * once with 0 (weft_worker_stats.left_timeouts).
  *
  * Until then it counts as one of the worker's QPs. weft_qp_create() on the worker resets the oldest
  * such connection when there is no room otherwise, and so does a new connection before it takes the
