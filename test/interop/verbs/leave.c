@@ -10,6 +10,7 @@
  *     leave last ADDRESS PID          the last message, then exit() while PID is stopped
  *     leave _exit ADDRESS PID         the same with _exit()
  *     leave quick_exit ADDRESS PID    the same with quick_exit()
+ *     leave children ADDRESS          children end by _exit(), then a message is sent
  *     leave handler ADDRESS           _exit() in a signal handler, mostly within a call
  *     leave written ADDRESS           the server goes on to write
  */
@@ -27,6 +28,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -334,6 +336,37 @@ last(pid_t server_pid, void (*end)(int status))
 	end(0);
 }
 
+/** Children share the port, and those of vfork() all memory: their end is not the parent's. */
+static void
+children(void)
+{
+	struct ibv_pd *pd = NULL;
+	struct ibv_cq *cq = NULL;
+	struct rdma_cm_id *id = client(&pd, &cq, NULL);
+	uint8_t *mem = pages();
+	struct ibv_mr *mr = ibv_reg_mr(pd, mem, BYTES, IBV_ACCESS_LOCAL_WRITE);
+	struct ibv_wc wc;
+	pid_t child;
+	int n, status;
+
+	MUST(mr != NULL);
+	child = fork();
+	if (child == 0)
+		_exit(7);
+	MUST(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 7);
+	child = vfork();
+	if (child == 0)
+		_exit(8);
+	MUST(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 8);
+	MUST(rdma_post_send(id, NULL, mem, LAST, mr, IBV_SEND_SIGNALED) == 0);
+	while ((n = ibv_poll_cq(cq, 1, &wc)) == 0)
+		;
+	MUST(n == 1 && wc.status == IBV_WC_SUCCESS);
+	printf("sent %u %08x\n", LAST, sum(mem, LAST));
+	fflush(stdout);
+	_exit(0);
+}
+
 /** The process ends in a signal handler, mostly within a call that polls. */
 static void
 handler(void)
@@ -407,6 +440,8 @@ main(int argc, char **argv)
 		last(pid, _exit);
 	else if (strcmp(argv[1], "quick_exit") == 0)
 		last(pid, quick_exit);
+	else if (strcmp(argv[1], "children") == 0)
+		children();
 	else if (strcmp(argv[1], "handler") == 0)
 		handler();
 	else

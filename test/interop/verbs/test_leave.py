@@ -60,6 +60,14 @@ def last(build):
             rig.until(lambda: want in s.out, s)
 
 
+def children(build):
+    """children of fork() and vfork() that end by _exit() leave the connections of their parent alone"""
+    for s, c in run(build, "children"):
+        want = c.out.replace("sent", "got")
+        check(want.startswith("got "), c)
+        rig.until(lambda: want in s.out, s)
+
+
 def handler(build):
     """_exit() in a signal handler ends the process, whatever call it has interrupted"""
     for _ in range(5):
@@ -74,4 +82,4 @@ def written(build):
 
 
 if __name__ == "__main__":
-    rig.main([many, stuck, cancel, last, handler, written])
+    rig.main([many, stuck, cancel, last, children, handler, written])
