@@ -47,7 +47,7 @@ rdmap_on_timer(struct weft_timer *t, uint64_t now_ns)
 	if (again)
 		return;
 	/* before our FIN: wait on while there is progress */
-	if (r->state == WEFT_RDMAP_ST_CLOSING && !r->fin_sent && !r->left &&
+	if (r->state == WEFT_RDMAP_ST_CLOSING && !r->fin_sent && r->left_end_ns == 0 &&
 	    (rdmap_persist_busy(r) || r->moved != rdmap_moved(r))) {
 		rdmap_linger(r, now_ns);
 		return;

@@ -39,8 +39,7 @@ weft_rdmap_leave(struct weft_rdmap *r, const struct weft_rdmap_ops *ops, void *u
 	r->lane = NULL;
 	r->ops = ops;
 	r->user = user;
-	r->left = true;
-	r->left_end_ns = now_ns + wait_ns;
+	r->left_end_ns = RTE_MAX(now_ns + wait_ns, 1U);
 	/* The steps of rdmap_probe_closing() have a time of their own, which is short. */
 	if (r->hold == 0 || r->fin_sent || r->state != WEFT_RDMAP_ST_CLOSING ||
 	    wait_ns < RDMAP_PROBE_CLOSE_NS)

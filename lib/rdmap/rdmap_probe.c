@@ -86,7 +86,7 @@ rdmap_probe_closing(struct weft_rdmap *r, uint64_t now_ns)
 	/* A Terminate has a wait of its own, which this one must not make longer. */
 	if (r->hold == 0 || r->fin_sent || r->state != WEFT_RDMAP_ST_CLOSING)
 		return false;
-	if (r->left && now_ns >= r->left_end_ns)
+	if (r->left_end_ns != 0 && now_ns >= r->left_end_ns)
 		return false;
 	if (--r->hold > 0) {
 		probe_send(r, now_ns);

@@ -29,7 +29,7 @@ void rdmap_set_state(struct weft_rdmap *r, enum weft_rdmap_state s, const struct
 static inline uint64_t
 rdmap_no_later(const struct weft_rdmap *r, uint64_t end_ns)
 {
-	return likely(!r->left) ? end_ns : RTE_MIN(end_ns, r->left_end_ns);
+	return likely(r->left_end_ns == 0) ? end_ns : RTE_MIN(end_ns, r->left_end_ns);
 }
 
 /** A number that changes whenever a message of either direction, or a Verify, makes progress. */

@@ -76,6 +76,8 @@ struct weft_rdmap {
 	bool resp_turn;      /**< responses and requests alternate, one message each */
 	bool start_deferred; /**< start() answered WAIT in this turn */
 	bool stalled;        /**< the head of sq waits at ORD (counted once) */
+	/** weft_rdmap_leave() was called: when the stream is reset, if it has not closed; else 0 */
+	uint64_t left_end_ns;
 	alignas(64) struct weft_rdmap_op_stats *op_stats; /**< NULL: not counted */
 	struct weft_rdmap_stats stats;
 	struct weft_ddp ddp;
@@ -102,9 +104,7 @@ struct weft_rdmap {
 	enum weft_rdmap_status fail_status; /**< of fail_req */
 	/** in RTS: probes, then rest (RDMAP_REST_NS); later: the time to close */
 	struct weft_timer timer;
-	uint64_t moved;       /**< rdmap_moved() when rdmap_linger() armed the timer */
-	uint64_t left_end_ns; /**< with `left`: when the stream is reset, if it has not closed */
-	bool left;            /**< weft_rdmap_leave() was called */
+	uint64_t moved; /**< rdmap_moved() when rdmap_linger() armed the timer */
 	struct weft_task reap;
 };
 
