@@ -218,6 +218,15 @@ cmd_granted(struct weft_staging_req *req)
 	cmd_data(req->owner);
 }
 
+/** The share of which the command's memory is. */
+static struct weft_staging_client *
+cmd_share(const struct weft_nvmf_queue *q)
+{
+	if (q->share != NULL)
+		return &q->share->client;
+	return q->ctrl == NULL ? &q->group->connecting : &q->ctrl->at[q->group->index].client;
+}
+
 /** Memory for the command. */
 static void
 cmd_memory(struct nvmf_slot *s)
@@ -227,7 +236,7 @@ cmd_memory(struct nvmf_slot *s)
 	int r;
 
 	weft_staging_lane_init(&s->lane, s->ns == NULL ? NULL : &s->ns->at[g->index].memory);
-	s->mem.client = q->ctrl == NULL ? &g->connecting : &q->ctrl->at[g->index].client;
+	s->mem.client = cmd_share(q);
 	s->mem.lane = &s->lane;
 	s->mem.bytes = s->room_bytes;
 	s->mem.contiguous = s->row->contiguous;

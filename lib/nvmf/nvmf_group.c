@@ -34,7 +34,8 @@ weft_nvmf_group_open(struct weft_nvmf *t, const struct weft_nvmf_group_attr *att
 	const struct weft_staging_attr sa = {.memory = attr->memory,
 	                                     .bytes = attr->bytes / piece * piece,
 	                                     .piece_bytes = piece,
-	                                     .max_req_bytes = group_max_req(t)};
+	                                     .max_req_bytes = group_max_req(t),
+	                                     .leave_room = true};
 	struct weft_nvmf_group *g;
 	uint32_t i;
 	int r;
@@ -56,6 +57,7 @@ weft_nvmf_group_open(struct weft_nvmf *t, const struct weft_nvmf_group_attr *att
 	TAILQ_INIT(&g->auth_done);
 	LIST_INIT(&g->ctrls);
 	LIST_INIT(&g->attached);
+	LIST_INIT(&g->shares);
 	weft_staging_client_init(&g->connecting);
 	nvmf_lock(t);
 	for (i = 0; i < WEFT_NVMF_MAX_GROUPS && t->groups[i] != NULL; i++)
@@ -81,6 +83,7 @@ group_keep_counts(struct weft_nvmf *t, const struct weft_nvmf_group *g)
 	t->stats.commands += atomic_load_explicit(&g->commands, memory_order_relaxed);
 	t->stats.errors += atomic_load_explicit(&g->errors, memory_order_relaxed);
 	t->stats.memory_waits += atomic_load_explicit(&g->memory_waits, memory_order_relaxed);
+	t->stats.memory_room_waits += atomic_load_explicit(&g->room_waits, memory_order_relaxed);
 	t->stats.protocol_errors += atomic_load_explicit(&g->protocol_errors, memory_order_relaxed);
 	t->stats.events += atomic_load_explicit(&g->events, memory_order_relaxed);
 	t->stats.conflicts += atomic_load_explicit(&g->resv.conflicts, memory_order_relaxed);
@@ -204,6 +207,7 @@ group_end_queue(struct weft_nvmf_queue *q)
 		free(s);
 	}
 	nvmf_auth_free(q->auth);
+	nvmf_share_put(q->share);
 	q->attr.ops->gone(q);
 	free(q);
 }
@@ -358,6 +362,8 @@ weft_nvmf_group_poll(struct weft_nvmf_group *g, uint64_t now_ns)
 	g->now_ns = now_ns;
 	g->given = false;
 	n = weft_staging_poll(g->memory);
+	atomic_store_explicit(&g->room_waits, weft_staging_room_waits(g->memory),
+	                      memory_order_relaxed);
 	if (now_ns >= g->next_ns) {
 		g->next_ns = UINT64_MAX;
 		group_timers(g);

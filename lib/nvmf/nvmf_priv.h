@@ -4,13 +4,14 @@
 
 /**
  * @file What the sources of the NVMe-oF target share: its objects. From below: nvmf_wire.c (codec),
- * nvmf_loss.c (unflushed writes of hosts), nvmf_resv_state.c and nvmf_resv.c (reservations of
- * volumes), nvmf_cmd.c (a command's memory, data and answer), nvmf_event.c (asynchronous events),
- * nvmf_target.c (target, hosts, listeners), nvmf_ana.c (paths), nvmf_ns.c (namespaces), nvmf_ctrl.c
- * (life of a controller), nvmf_resv_cmd.c, nvmf_identify.c, nvmf_features.c, nvmf_log.c, nvmf_io.c
- * and nvmf_fused.c (commands), nvmf_admin.c (their table), nvmf_dhchap.c, nvmf_auth_job.c and
- * nvmf_auth.c (hosts that prove their names), nvmf_fabrics.c (Connect, properties), nvmf_queue.c
- * (queues), nvmf_group.c (a worker's part). nvmf_cmd.h: functions for commands.
+ * nvmf_share.c (shares of memory), nvmf_loss.c (unflushed writes of hosts), nvmf_resv_state.c and
+ * nvmf_resv.c (reservations of volumes), nvmf_cmd.c (a command's memory, data and answer),
+ * nvmf_event.c (asynchronous events), nvmf_target.c (target, hosts, listeners), nvmf_ana.c (paths),
+ * nvmf_ns.c (namespaces), nvmf_ctrl.c (life of a controller), nvmf_resv_cmd.c, nvmf_identify.c,
+ * nvmf_features.c, nvmf_log.c, nvmf_io.c and nvmf_fused.c (commands), nvmf_admin.c (their table),
+ * nvmf_dhchap.c, nvmf_auth_job.c and nvmf_auth.c (hosts that prove their names), nvmf_fabrics.c
+ * (Connect, properties), nvmf_queue.c (queues), nvmf_group.c (a worker's part). nvmf_cmd.h:
+ * functions for commands.
  *
  * Who may touch a field: "lock": with the target's lock; "group": the thread of the group; what is
  * atomic, any thread; what is not marked, constant after its creation.
@@ -24,6 +25,7 @@
 
 #include "nvmf_ana.h"
 #include "nvmf_resv.h"
+#include "nvmf_share.h"
 #include "nvmf_slot.h"
 #include "weft_nvmf.h"
 #include "weft_nvmf_transport.h"
@@ -181,7 +183,8 @@ struct weft_nvmf_queue {
 	struct weft_nvmf_queue_attr attr;
 	_Atomic bool doomed; /**< the group is to close it */
 	_Atomic uint64_t commands, errors;
-	struct nvmf_ctrl *ctrl; /**< NULL: not connected */
+	struct nvmf_ctrl *ctrl;   /**< NULL: not connected */
+	struct nvmf_share *share; /**< of its host's address; NULL: it has none */
 	uint16_t qid;
 	/* group */
 	bool closing, lost;
@@ -203,8 +206,10 @@ struct weft_nvmf_group {
 	struct weft_nvmf_group_attr attr;
 	uint32_t index;
 	struct weft_staging *memory;
-	struct weft_staging_client connecting; /**< of queues before Connect */
-	_Atomic bool attention;                /**< a flag of a queue or controller was set */
+	/** Of queues before Connect, whose hosts have no address. */
+	struct weft_staging_client connecting;
+	struct nvmf_shares shares;
+	_Atomic bool attention; /**< a flag of a queue or controller was set */
 	TAILQ_HEAD(, weft_nvmf_queue) queues;
 	uint32_t nqueues;
 	LIST_HEAD(, nvmf_ctrl) ctrls; /**< whose admin queue is here */
@@ -216,6 +221,7 @@ struct weft_nvmf_group {
 	struct nvmf_group_resv resv;
 	TAILQ_HEAD(, nvmf_auth) auth_done; /**< lock of the jobs */
 	_Atomic uint64_t commands, errors, memory_waits, protocol_errors, events, told_lost;
+	_Atomic uint64_t room_waits;
 };
 
 struct weft_nvmf {

@@ -18,8 +18,10 @@ weft_nvmf_queue_open(struct weft_nvmf_group *g, const struct weft_nvmf_queue_att
 	if (attr->ops == NULL || attr->depth == 0 || attr->depth > WEFT_NVMF_MAX_DEPTH)
 		return -EINVAL;
 	q = calloc(1, sizeof(*q));
-	if (q == NULL)
+	if (q == NULL || nvmf_share_get(&g->shares, attr->remote, &q->share) != 0) {
+		free(q);
 		return -ENOMEM;
+	}
 	nvmf_lock(t);
 	full = t->queues >= t->attr.max_queues;
 	if (full)
@@ -28,11 +30,13 @@ weft_nvmf_queue_open(struct weft_nvmf_group *g, const struct weft_nvmf_queue_att
 		t->queues++;
 	nvmf_unlock(t);
 	if (full) {
+		nvmf_share_put(q->share);
 		free(q);
 		return -ENOSPC;
 	}
 	q->group = g;
 	q->attr = *attr;
+	q->attr.remote = NULL;
 	q->size = attr->depth;
 	q->since_ns = g->now_ns;
 	TAILQ_INIT(&q->busy);

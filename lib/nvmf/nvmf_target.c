@@ -146,6 +146,8 @@ weft_nvmf_query_stats(struct weft_nvmf *t, struct weft_nvmf_stats *stats)
 		stats->commands += atomic_load_explicit(&g->commands, memory_order_relaxed);
 		stats->errors += atomic_load_explicit(&g->errors, memory_order_relaxed);
 		stats->memory_waits += atomic_load_explicit(&g->memory_waits, memory_order_relaxed);
+		stats->memory_room_waits +=
+		        atomic_load_explicit(&g->room_waits, memory_order_relaxed);
 		stats->protocol_errors +=
 		        atomic_load_explicit(&g->protocol_errors, memory_order_relaxed);
 		stats->events += atomic_load_explicit(&g->events, memory_order_relaxed);

@@ -21,9 +21,9 @@
  *
  * Memory. All data is staged: a write is read from the host into staging memory as a whole, and
  * only then goes to the volume, so neither other commands nor the medium see half of a logical
- * block because a host died. The memory of a group is the limit of what is under way there; the
- * share of a controller is that of lib/volume's weft_staging.h. A command has about 5 KiB of state,
- * kept by its queue.
+ * block because a host died. The memory of a group is the limit of what is under way there; an
+ * address of hosts has one share of it (lib/volume's weft_staging.h), and leaves room to others. A
+ * command has about 5 KiB of state, kept by its queue.
  *
  * Durability. A controller always says that it has a volatile write cache (VWC): a host asks for
  * that once, and a namespace whose medium has one may come later. An answered write is durable

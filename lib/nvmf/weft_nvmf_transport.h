@@ -23,6 +23,7 @@
  */
 
 #include <stdint.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include "weft_nvmf_wire.h"
@@ -75,6 +76,9 @@ struct weft_nvmf_queue_attr {
 	uint32_t inline_bytes;
 	/** Queue of the host's connection request, which Connect has to name; -1: it named none. */
 	int32_t qid;
+	/** The host's address, for the share of memory; NULL: each controller has a share. Used
+	 * during the call. */
+	const struct sockaddr_storage *remote;
 };
 
 /**

@@ -428,7 +428,7 @@ static int
 rdma_make(struct weft_nvmf_rdma *r, const struct weft_event *ev,
           const struct nvmf_rdma_request *req, struct rdma_conn **out)
 {
-	struct weft_nvmf_queue_attr qa = {.ops = &rdma_ops, .qid = req->qid};
+	struct weft_nvmf_queue_attr qa = {.ops = &rdma_ops, .qid = req->qid, .remote = &ev->remote};
 	struct weft_qp_attr attr = {.size = sizeof(attr),
 	                            .worker = r->attr.worker,
 	                            .send_cq = r->cq,

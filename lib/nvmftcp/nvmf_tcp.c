@@ -180,13 +180,14 @@ static const struct weft_stream_ops tcp_stream_ops = {.received = tcp_on_receive
 
 /** The connection's memory, and its queue. */
 static int
-tcp_make(struct weft_nvmf_tcp *t, struct tcp_conn **out)
+tcp_make(struct weft_nvmf_tcp *t, const struct sockaddr_storage *remote, struct tcp_conn **out)
 {
 	const uint32_t depth = t->attr.depth;
 	struct weft_nvmf_queue_attr qa = {.ops = &tcp_ops,
 	                                  .depth = depth,
 	                                  .inline_bytes = NVMF_TCP_ADMIN_INLINE_BYTES,
-	                                  .qid = -1};
+	                                  .qid = -1,
+	                                  .remote = remote};
 	struct tcp_conn *c = calloc(1, sizeof(*c));
 	int rc = -ENOMEM;
 
@@ -218,7 +219,7 @@ weft_nvmf_tcp_accept(struct weft_nvmf_tcp *t, struct weft_stream *s,
                      const struct sockaddr_storage *remote)
 {
 	struct tcp_conn *c;
-	int rc = t->stats.conns >= t->attr.max_conns ? -ENOSPC : tcp_make(t, &c);
+	int rc = t->stats.conns >= t->attr.max_conns ? -ENOSPC : tcp_make(t, remote, &c);
 
 	if (rc != 0) {
 		t->stats.rejected++;

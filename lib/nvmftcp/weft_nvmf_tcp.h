@@ -16,7 +16,7 @@
  *
  * Memory. A connection has one capsule's memory while one arrives, and one for each command whose
  * data waits in its capsule for memory of the group; never more than its queue has entries. Data
- * that waits to be sent stays in the group's memory, which is the share of its controller.
+ * that waits to be sent stays in the group's memory, in the share of its address.
  *
  * Time. A host that stops in the middle of a PDU, does not give what each R2T asks for, or does not
  * take what is sent, is reset after stall_ns.

@@ -12,6 +12,10 @@
 
 static_assert(WEFT_STAGING_MAX_PIECES <= STAGING_RUN_MAX, "a request has one look at the map");
 
+/** Requests of a client that are looked at, and held back, in a search for the next one: a client
+ * may have thousands. Those behind them wait as well. */
+#define STAGING_LOOKS 32U
+
 enum staging_state { STAGING_IDLE, STAGING_WAITS, STAGING_HELD };
 
 struct weft_staging {
@@ -100,6 +104,12 @@ staging_is_idle(const struct weft_staging_client *c)
 }
 
 uint64_t
+weft_staging_room_waits(const struct weft_staging *s)
+{
+	return s->stats.room_waits;
+}
+
+uint64_t
 weft_staging_share(const struct weft_staging *s)
 {
 	return s->stats.clients > 0 ? s->attr.bytes / s->stats.clients : s->attr.bytes;
@@ -140,6 +150,22 @@ staging_group_has_room(const struct weft_staging *s, struct weft_staging_req *re
 	const struct weft_staging_group *g = staging_lane(req)->group;
 
 	return g == NULL || staging_group_may(s, req, g->held_bytes);
+}
+
+/** Whether the client leaves as much to others as it holds with the request. */
+static bool
+staging_leaves_room(const struct weft_staging *s, struct weft_staging_req *req)
+{
+	const struct weft_staging_group *g = staging_lane(req)->group;
+	const uint64_t n = (uint64_t)staging_count(s, req->bytes) * s->attr.piece_bytes;
+	const uint64_t then = req->client->held_bytes + n;
+	uint64_t left = s->stats.free_bytes;
+
+	if (!s->attr.leave_room || then <= s->attr.max_req_bytes)
+		return true;
+	if (g != NULL && g->max_bytes != 0 && g->max_bytes - g->held_bytes < left)
+		left = g->max_bytes - g->held_bytes;
+	return then + n <= left;
 }
 
 /** Describe the pieces of a request. */
@@ -242,11 +268,12 @@ weft_staging_get(struct weft_staging *s, struct weft_staging_req *req)
 	if (staging_is_idle(c))
 		s->stats.clients++;
 	if (TAILQ_EMPTY(&s->turns) && staging_has_share(s, c) && staging_group_has_room(s, req) &&
-	    staging_take(s, req)) {
+	    staging_leaves_room(s, req) && staging_take(s, req)) {
 		staging_grant(s, req);
 		return 0;
 	}
 	req->state = STAGING_WAITS;
+	req->for_room = false;
 	lane = staging_lane(req);
 	if (TAILQ_EMPTY(&lane->waiting))
 		TAILQ_INSERT_TAIL(&c->lanes, lane, link);
@@ -334,6 +361,16 @@ weft_staging_put(struct weft_staging *s, struct weft_staging_req *req)
 	s->given_back = true;
 }
 
+/** It waits to leave room. */
+static void
+staging_hold_back(struct weft_staging *s, struct weft_staging_req *req)
+{
+	s->stats.passed++;
+	if (!req->for_room)
+		s->stats.room_waits++;
+	req->for_room = true;
+}
+
 /**
  * The request whose turn it is: of the first client that is below its share, the first whose group
  * has room. Its pieces are taken. NULL: there is none, or it does not fit yet and all wait.
@@ -346,6 +383,8 @@ staging_next(struct weft_staging *s)
 
 	s->round++;
 	TAILQ_FOREACH (c, &s->turns, link) {
+		unsigned int looks = 0;
+
 		if (!staging_has_share(s, c)) {
 			s->stats.passed++;
 			continue;
@@ -358,6 +397,12 @@ staging_next(struct weft_staging *s)
 			if (g != NULL && g->waits_round == s->round)
 				continue;
 			room = staging_group_has_room(s, req);
+			if (room && !staging_leaves_room(s, req)) {
+				staging_hold_back(s, req);
+				if (++looks == STAGING_LOOKS)
+					break;
+				continue;
+			}
 			if (room && staging_take(s, req))
 				return req;
 			if (room && !staging_waits_for_group(s, req))

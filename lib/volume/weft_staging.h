@@ -27,6 +27,11 @@
  * clients that hold or wait for memory, but at least what one request may have. So one client alone
  * may use the whole pool, and gives it up as its requests end.
  *
+ * Room. Requests of a client that means no good never end, so what it has it does not give up. With
+ * `leave_room` a client gets no memory behind which it would hold more than is left to others, of
+ * the pool and of the request's group; but it may always have what one request may. So one client
+ * holds half at most, and n of them leave about a part in 2^n to the next one.
+ *
  * Groups. Requests may belong to a group, for example to those of one device, which has a limit of
  * its own. Those of a group at its limit are passed over, and hold up others of their group alone:
  * each client's requests wait in *lanes*, of which each is of one group, and which take turns.
@@ -59,6 +64,7 @@ struct weft_staging_attr {
 	/** Longest request; a multiple of piece_bytes, up to WEFT_STAGING_MAX_PIECES of them and
 	 * half of the pool. 0: as long as these allow. */
 	uint64_t max_req_bytes;
+	bool leave_room; /**< see "Room" */
 };
 
 /** A limit for all requests of some kind. The owner embeds it, and zeroes it. */
@@ -113,6 +119,7 @@ struct weft_staging_req {
 	/* for the pool */
 	TAILQ_ENTRY(weft_staging_req) link;
 	bool apart;
+	bool for_room; /**< it was held back by `leave_room` */
 	uint32_t pieces[WEFT_STAGING_MAX_PIECES];
 	uint32_t npieces;
 	uint32_t state;
@@ -121,6 +128,7 @@ struct weft_staging_req {
 struct weft_staging_stats {
 	uint64_t grants;         /**< requests that got memory */
 	uint64_t waits;          /**< requests that had to wait */
+	uint64_t room_waits;     /**< of these, that were held back by `leave_room` */
 	uint64_t passed;         /**< times that a client was passed over because of its share */
 	uint64_t free_bytes;     /**< now */
 	uint64_t min_free_bytes; /**< least since the creation */
@@ -136,6 +144,8 @@ int weft_staging_destroy(struct weft_staging *s);
 uint64_t weft_staging_max_req(const struct weft_staging *s);
 /** The share of a client: the pool divided by those that hold or wait for memory. */
 uint64_t weft_staging_share(const struct weft_staging *s);
+/** weft_staging_stats.room_waits. */
+uint64_t weft_staging_room_waits(const struct weft_staging *s);
 /** Set `owner` before; the rest is overwritten. */
 void weft_staging_client_init(struct weft_staging_client *client);
 /** An empty lane. group may be NULL. */

@@ -4,10 +4,12 @@
  * a power failure.
  */
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
 
 #include "nvmf_rig.h"
+#include "nvmf_share.h"
 #include "test_xorshift.h"
 
 #define NEVER(status) ((status) | WEFT_NVMF_DNR)
@@ -854,13 +856,54 @@ test_power(void)
 	}
 }
 
+/** Addresses that have one share of the memory. */
+static void
+test_shares(void)
+{
+	static const struct {
+		const char *text;
+		unsigned int share;
+	} of[] = {{"10.0.0.1", 0},          {"::ffff:10.0.0.1", 0},
+	          {"10.0.0.2", 1},          {"2001:db8::1", 2},
+	          {"2001:db8::2:0:0:1", 2}, {"2001:db8:0:1::1", 3},
+	          {"fe80::1", 4},           {"fe80::2", 5}};
+	struct nvmf_share *s[sizeof(of) / sizeof(of[0])], *none;
+	struct sockaddr_storage from = {.ss_family = AF_UNIX};
+	struct nvmf_shares all = LIST_HEAD_INITIALIZER(all);
+
+	CHECK_EQ(nvmf_share_get(&all, NULL, &none), 0);
+	CHECK(none == NULL);
+	CHECK_EQ(nvmf_share_get(&all, &from, &none), 0);
+	CHECK(none == NULL);
+	nvmf_share_put(none);
+	for (unsigned int i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
+		struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&from;
+		struct sockaddr_in *v4 = (struct sockaddr_in *)&from;
+
+		memset(&from, 0, sizeof(from));
+		from.ss_family = strchr(of[i].text, ':') == NULL ? AF_INET : AF_INET6;
+		v4->sin_port = (uint16_t)(i + 1);
+		CHECK_EQ(inet_pton(from.ss_family, of[i].text,
+		                   from.ss_family == AF_INET ? (void *)&v4->sin_addr
+		                                             : (void *)&v6->sin6_addr),
+		         1);
+		CHECK_EQ(nvmf_share_get(&all, &from, &s[i]), 0);
+		for (unsigned int k = 0; k < i; k++)
+			CHECK_MSG((s[k] == s[i]) == (of[k].share == of[i].share), "%s, %s",
+			          of[k].text, of[i].text);
+	}
+	for (unsigned int i = 0; i < sizeof(of) / sizeof(of[0]); i++)
+		nvmf_share_put(s[i]);
+	CHECK(LIST_EMPTY(&all));
+}
+
 WEFT_TEST_MAIN({"read and write", test_read_write}, {"in the capsule", test_in_capsule},
                {"refusals: every field", test_refusals}, {"read-only", test_read_only},
                {"write zeroes, dataset management", test_zeroes_and_dsm},
                {"compare, verify", test_compare_and_verify}, {"fused", test_fused},
-               {"memory", test_memory}, {"memory: a stuck device", test_stuck},
-               {"lost at every moment", test_lost}, {"overrun", test_overrun},
-               {"a lost flush is told", test_lost_flush},
+               {"memory", test_memory}, {"shares", test_shares},
+               {"memory: a stuck device", test_stuck}, {"lost at every moment", test_lost},
+               {"overrun", test_overrun}, {"a lost flush is told", test_lost_flush},
                {"a lost flush is told to the host, on any controller", test_lost_flush_of_host},
                {"dataset management is durable", test_dsm_durable},
                {"dataset management: a flush is lost between its ranges", test_dsm_lost},

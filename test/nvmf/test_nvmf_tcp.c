@@ -1067,6 +1067,87 @@ test_silent(void)
 	end();
 }
 
+/* ---- Hosts that keep memory ---- */
+
+#define THIEVES      12U /* controllers, */
+#define THIEF_WRITES 31U /* each with so many Writes of 1 MiB whose data does not come */
+
+static struct th_q thief_admin[THIEVES], thief[THIEVES];
+
+/** Controllers at so many addresses that hold all the memory that they get. */
+static void
+thieves(uint32_t addresses)
+{
+	memset(thief_admin, 0, sizeof(thief_admin));
+	memset(thief, 0, sizeof(thief));
+	for (unsigned int i = 0; i < THIEVES; i++) {
+		h.from = 0x0a090001 + i % addresses;
+		th_queue(&h, &thief_admin[i], 0, 0xffff);
+		th_enable(&thief_admin[i]);
+		thief[i].hold = true;
+		th_queue(&h, &thief[i], 1, thief_admin[i].cntlid);
+	}
+	h.from = 0;
+	/* each takes what those before it have left */
+	for (unsigned int i = 0; i < THIEVES; i++) {
+		for (unsigned int k = 0; k < THIEF_WRITES; k++) {
+			struct weft_nvmf_sqe sqe = th_rw(WEFT_NVMF_IO_WRITE, 0, MIB);
+
+			(void)th_send(&thief[i], &sqe, out, MIB, false);
+		}
+		for (unsigned int k = 0; k < 20; k++)
+			th_step(&h);
+	}
+}
+
+/** A host beside those that announce data and do not give it: at least half of its rate. */
+static void
+thieves_at(uint32_t addresses)
+{
+	unsigned int alone, beside, newcomer;
+	struct weft_nvmf_stats ns;
+
+	set(false, false, 0);
+	h.staging_bytes = 64 * MIB;
+	start(&quiet);
+	both_queues();
+	alone = rate(&io);
+	weft_nvmf_query_stats(h.n.target, &ns);
+	CHECK_EQ(ns.memory_waits, 0);
+	thieves(addresses);
+	weft_nvmf_query_stats(h.n.target, &ns);
+	CHECK(ns.memory_waits > THIEF_WRITES);
+	beside = rate(&io);
+	/* and as a host that comes later */
+	set_io();
+	th_queue(&h, &io, 2, admin.cntlid);
+	newcomer = rate(&io);
+	CHECK_MSG(beside * 2 >= alone && newcomer * 2 >= alone && alone > RATE_DEPTH,
+	          "%u commands alone, %u beside them, %u when it has come later", alone, beside,
+	          newcomer);
+	CHECK_EQ(stats().stalls, 0);
+	weft_nvmf_query_stats(h.n.target, &ns);
+	CHECK(ns.memory_room_waits > THIEF_WRITES && ns.memory_room_waits <= ns.memory_waits);
+	for (unsigned int i = 0; i < THIEVES; i++) {
+		CHECK(!thief[i].p.ended);
+		th_close(&thief[i]);
+		th_close(&thief_admin[i]);
+	}
+	end();
+}
+
+static void
+test_thieves(void)
+{
+	thieves_at(1);
+}
+
+static void
+test_thieves_addresses(void)
+{
+	thieves_at(3);
+}
+
 WEFT_TEST_MAIN({"data of every length, with and without digests", test_data},
                {"the last data is the answer", test_success}, {"full queues", test_full},
                {"full queues, loss", test_loss}, {"PDUs cut at every octet", test_cuts},
@@ -1080,6 +1161,8 @@ WEFT_TEST_MAIN({"data of every length, with and without digests", test_data},
                {"capsules with too much data", test_capsule_limit},
                {"more commands than entries", test_overrun}, {"hosts that stop", test_stalls},
                {"silent hosts do not halve the rate of another one", test_silent},
+               {"hosts that keep memory do not, either", test_thieves},
+               {"nor do some of several addresses", test_thieves_addresses},
                {"an R2T that is never served", test_starved}, {"lost at every moment", test_lost},
                {"closed by the target", test_close},
                {"closed by the target, a command on the volume", test_close_late},

@@ -830,8 +830,68 @@ test_fair_neighbours(void)
 	fair(10);
 }
 
+/** Clients that keep what they get leave a part to the next one. */
+static void
+test_room(void)
+{
+	enum { PIECES = 64, MOST = 4, CLIENTS = 4 };
+	struct weft_staging_attr a = {.bytes = PIECES * PIECE,
+	                              .piece_bytes = PIECE,
+	                              .max_req_bytes = MOST * PIECE,
+	                              .leave_room = true};
+	struct weft_staging_group g = {.max_bytes = 16 * PIECE};
+	struct weft_staging_client c[CLIENTS] = {0};
+	struct weft_staging_lane lane;
+	struct weft_staging_stats st;
+	static struct want w[CLIENTS][PIECES], in_group[PIECES], late;
+	struct weft_staging *s;
+
+	CHECK(posix_memalign(&a.memory, 4096, a.bytes) == 0);
+	memory = a.memory;
+	CHECK_EQ(weft_staging_create(&a, &s), 0);
+	for (unsigned int k = 0; k < CLIENTS; k++) {
+		weft_staging_client_init(&c[k]);
+		for (unsigned int i = 0; i < PIECES; i++)
+			(void)want(s, &w[k][i], &c[k], PIECE);
+		(void)weft_staging_poll(s);
+		/* half of what was left, but at least as much as a request */
+		CHECK_EQ(c[k].held_bytes, (uint64_t)PIECE * (k < 3 ? 32U >> k : 4));
+	}
+	weft_staging_query(s, &st);
+	CHECK_EQ(st.free_bytes, 4 * PIECE);
+	/* the first one of each */
+	CHECK_EQ(st.room_waits, CLIENTS);
+	/* what one gives back, it may have again, and the next ones a part */
+	for (unsigned int i = 0; i < 8; i++)
+		weft_staging_put(s, &w[0][i].req);
+	(void)weft_staging_poll(s);
+	CHECK(c[0].held_bytes <= 32 * PIECE && c[0].held_bytes + c[1].held_bytes <= 48 * PIECE);
+	for (unsigned int k = 0; k < CLIENTS; k++)
+		for (unsigned int i = 0; i < PIECES; i++)
+			weft_staging_put(s, &w[k][i].req);
+	/* of a group, half of what it may have */
+	weft_staging_lane_init(&lane, &g);
+	for (unsigned int i = 0; i < PIECES; i++)
+		(void)want_lane(s, &in_group[i], &c[0], &lane, PIECE);
+	(void)weft_staging_poll(s);
+	CHECK_EQ(c[0].held_bytes, 8 * PIECE);
+	/* and another client has as much as before of the rest */
+	CHECK_EQ(want(s, &late, &c[1], MOST * PIECE), -EINPROGRESS);
+	CHECK_EQ(weft_staging_poll(s), 1);
+	CHECK(late.granted > 0);
+	/* all are served at last */
+	for (unsigned int i = 0; i < PIECES; i++) {
+		CHECK(in_group[i].granted > 0);
+		weft_staging_put(s, &in_group[i].req);
+		(void)weft_staging_poll(s);
+	}
+	weft_staging_put(s, &late.req);
+	CHECK(c[0].held_bytes == 0 && c[0].nwaiting == 0);
+	end(s);
+}
+
 WEFT_TEST_MAIN({"a length that the owner changes", test_changed}, {"edges", test_edges},
                {"turns", test_turns}, {"neighbours", test_neighbours}, {"groups", test_groups},
                {"a long one of a group", test_long_of_group}, {"hung", test_hung},
-               {"apart", test_apart}, {"model", test_model}, {"fair", test_fair},
-               {"fair with neighbours", test_fair_neighbours})
+               {"apart", test_apart}, {"room", test_room}, {"model", test_model},
+               {"fair", test_fair}, {"fair with neighbours", test_fair_neighbours})
