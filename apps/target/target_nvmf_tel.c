@@ -106,6 +106,7 @@ target_tel_nvmf(void *user, const char *params, struct weft_tel *tel)
 	weft_tel_u64(tel, "protocol_errors", s.protocol_errors);
 	weft_tel_u64(tel, "memory_waits", s.memory_waits);
 	weft_tel_u64(tel, "memory_room_waits", s.memory_room_waits);
+	weft_tel_u64(tel, "memory_expired", s.memory_expired);
 	weft_tel_u64(tel, "lost_flushes_told", s.lost_flushes_told);
 	weft_tel_u64(tel, "losses_forgotten", s.losses_forgotten);
 	weft_tel_u64(tel, "events", s.events);

@@ -244,12 +244,14 @@ cmd_memory(struct nvmf_slot *s)
 	s->mem.owner = s;
 	s->state = NVMF_SLOT_MEMORY;
 	r = weft_staging_get(g->memory, &s->mem);
-	if (r == 0)
+	if (r == 0) {
 		cmd_data(s);
-	else if (r == -EINPROGRESS)
+	} else if (r == -EINPROGRESS) {
 		nvmf_count(&g->memory_waits, 1);
-	else
+		g->next_ns = NVMF_MIN(g->next_ns, g->now_ns + NVMF_LOOK_NS);
+	} else {
 		nvmf_complete(s, WEFT_NVMF_INTERNAL);
+	}
 }
 
 /** Whether the descriptor has what the command needs. */

@@ -259,24 +259,54 @@ group_timers(struct weft_nvmf_group *g)
 	}
 }
 
+/** How long a command has been in its state, since a look has seen it there first. */
+static uint64_t
+group_age(struct nvmf_slot *s)
+{
+	const uint64_t now_ns = s->queue->group->now_ns;
+
+	if (s->seen != s->state) {
+		s->seen = s->state;
+		s->seen_ns = now_ns;
+	}
+	return now_ns - s->seen_ns;
+}
+
+/** Whether a command waits for its host. */
+static bool
+group_is_host(const struct nvmf_slot *s)
+{
+	return s->state == NVMF_SLOT_PULL || s->state == NVMF_SLOT_ANSWER;
+}
+
+static bool
+group_is_ending(const struct weft_nvmf_queue *q)
+{
+	return q->closing || atomic_load_explicit(&q->doomed, memory_order_acquire);
+}
+
+static void
+group_doom(struct weft_nvmf_queue *q, uint64_t *counter)
+{
+	nvmf_lock(q->group->target);
+	++*counter;
+	nvmf_unlock(q->group->target);
+	atomic_store_explicit(&q->doomed, true, memory_order_release);
+	atomic_store_explicit(&q->group->attention, true, memory_order_release);
+}
+
 /** A command of the namespace that has waited for its host since a look of before. What waits just
  * now may be of a host that does all it should. */
 static bool
 group_host_keeps(const struct weft_nvmf_queue *q, const struct nvmf_at *at)
 {
-	const uint64_t now_ns = q->group->now_ns;
 	struct nvmf_slot *s;
 	bool keeps = false;
 
 	TAILQ_FOREACH (s, &q->busy, link) {
 		if (s->ns == NULL || &s->ns->at[q->group->index] != at)
 			continue;
-		if (s->seen != s->state) {
-			s->seen = s->state;
-			s->seen_ns = now_ns;
-		}
-		keeps |= (s->state == NVMF_SLOT_PULL || s->state == NVMF_SLOT_ANSWER) &&
-		         now_ns - s->seen_ns >= NVMF_LOOK_NS;
+		keeps |= group_age(s) >= NVMF_LOOK_NS && group_is_host(s);
 	}
 	return keeps;
 }
@@ -315,15 +345,58 @@ group_look_leaving(struct weft_nvmf_group *g, struct nvmf_at *at)
 		/* These are answered now: their hosts are looked at the next time. */
 		while (late && group_end_waiting(q, at))
 			;
-		if (!late || !keeps || q->closing ||
-		    atomic_load_explicit(&q->doomed, memory_order_acquire))
-			continue;
-		nvmf_lock(g->target);
-		g->target->stats.leave_expired++;
-		nvmf_unlock(g->target);
-		atomic_store_explicit(&q->doomed, true, memory_order_release);
-		atomic_store_explicit(&g->attention, true, memory_order_release);
+		if (late && keeps && !group_is_ending(q))
+			group_doom(q, &g->target->stats.leave_expired);
 	}
+}
+
+/** The share of which a queue keeps memory that the starved one may use; NULL: it does not. */
+static const struct weft_staging_client *
+group_keeps_memory(const struct weft_nvmf_queue *q, const struct weft_staging_group *of)
+{
+	const struct weft_staging_client *c = NULL;
+	struct nvmf_slot *s;
+
+	TAILQ_FOREACH (s, &q->busy, link) {
+		const uint64_t age_ns = group_age(s);
+
+		if (age_ns >= q->group->target->attr.keep_ns && group_is_host(s) &&
+		    s->from->iovs > 0 && (of == NULL || s->from->lane->group == of))
+			c = s->from->client;
+	}
+	return c;
+}
+
+/** A host has no memory, and others do not give back what they have. */
+static void
+group_look_starved(struct weft_nvmf_group *g)
+{
+	const struct weft_staging_req *starved = weft_staging_starved(g->memory);
+	const struct weft_staging_group *of;
+	const struct weft_staging_client *c, *most = NULL;
+	struct weft_staging_stats stats;
+	struct weft_nvmf_queue *q;
+	bool ending = false;
+
+	weft_staging_query(g->memory, &stats);
+	if (stats.waiting > 0)
+		g->next_ns = NVMF_MIN(g->next_ns, g->now_ns + NVMF_LOOK_NS);
+	if (starved == NULL)
+		return;
+	/* where there is memory, it waits for that of its namespace */
+	of = stats.free_bytes < weft_staging_max_req(g->memory) ? NULL : starved->lane->group;
+	TAILQ_FOREACH (q, &g->queues, link) {
+		c = group_keeps_memory(q, of);
+		if (c != NULL && (most == NULL || c->held_bytes > most->held_bytes))
+			most = c;
+		ending = ending || (c != NULL && group_is_ending(q));
+	}
+	/* what ends gives its memory back first */
+	if (most == NULL || ending)
+		return;
+	TAILQ_FOREACH (q, &g->queues, link)
+		if (group_keeps_memory(q, of) == most)
+			group_doom(q, &g->target->stats.memory_expired);
 }
 
 /**
@@ -368,6 +441,7 @@ weft_nvmf_group_poll(struct weft_nvmf_group *g, uint64_t now_ns)
 		g->next_ns = UINT64_MAX;
 		group_timers(g);
 		group_look_media(g);
+		group_look_starved(g);
 		nvmf_ctrl_poll(g);
 		if (g->stop_ns != 0)
 			group_stop_poll(g);

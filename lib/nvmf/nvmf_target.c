@@ -20,6 +20,7 @@ target_defaults(struct weft_nvmf_attr *a)
 	a->inline_bytes = a->inline_bytes == 0 ? 4096 : a->inline_bytes;
 	a->connect_ns = a->connect_ns == 0 ? 10000 * NVMF_NS_PER_MS : a->connect_ns;
 	a->leave_ns = a->leave_ns == 0 ? 1000 * NVMF_NS_PER_MS : a->leave_ns;
+	a->keep_ns = a->keep_ns == 0 ? 5000 * NVMF_NS_PER_MS : a->keep_ns;
 	a->discovery_ns = a->discovery_ns == 0 ? 120000 * NVMF_NS_PER_MS : a->discovery_ns;
 	if (a->max_ctrls > 4096 || a->max_io_queues > 64 || a->depth < 16 ||
 	    a->depth > WEFT_NVMF_MAX_DEPTH || a->mdts_bytes < WEFT_NVMF_PAGE_BYTES ||

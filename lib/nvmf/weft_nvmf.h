@@ -67,6 +67,10 @@ struct weft_nvmf_attr {
 	/** A namespace that a group is to detach waits so long for hosts that do not give a
 	 * command's data or take its answer; then their queues are closed. 0: 1 s. */
 	uint64_t leave_ns;
+	/** A host that does not give a command's data, or take its answer, for so long keeps
+	 * memory. While another address has none, and waits for it, its queues are closed: those
+	 * of the address that has most go first. 0: 5 s. */
+	uint64_t keep_ns;
 	char firmware[9]; /**< FR of Identify: the version */
 	/** change NULL: reservations end with the target, and are of hosts alone. */
 	struct weft_nvmf_resv_ops resv;

@@ -31,6 +31,7 @@ struct weft_nvmf_stats {
 	uint64_t protocol_errors;   /**< capsules that are none; queues overrun */
 	uint64_t memory_waits;      /**< commands that waited for staging memory */
 	uint64_t memory_room_waits; /**< of these, held back to leave room to other hosts */
+	uint64_t memory_expired;    /**< queues that kept memory of which another host had none */
 	uint64_t lost_flushes_told; /**< Flushes that failed for an earlier loss */
 	uint64_t losses_forgotten;  /**< hosts that went with unflushed writes, too many to keep */
 	uint64_t events;            /**< asynchronous events that were sent */

@@ -103,6 +103,17 @@ staging_is_idle(const struct weft_staging_client *c)
 	return c->held_bytes == 0 && c->apart_bytes == 0 && c->nwaiting == 0;
 }
 
+const struct weft_staging_req *
+weft_staging_starved(const struct weft_staging *s)
+{
+	const struct weft_staging_client *c;
+
+	TAILQ_FOREACH (c, &s->turns, link)
+		if (c->held_bytes == 0 && c->apart_bytes == 0)
+			return TAILQ_FIRST(&TAILQ_FIRST(&c->lanes)->waiting);
+	return NULL;
+}
+
 uint64_t
 weft_staging_room_waits(const struct weft_staging *s)
 {

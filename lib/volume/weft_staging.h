@@ -144,6 +144,8 @@ int weft_staging_destroy(struct weft_staging *s);
 uint64_t weft_staging_max_req(const struct weft_staging *s);
 /** The share of a client: the pool divided by those that hold or wait for memory. */
 uint64_t weft_staging_share(const struct weft_staging *s);
+/** A request that waits, of a client that has no memory at all; NULL: there is none. */
+const struct weft_staging_req *weft_staging_starved(const struct weft_staging *s);
 /** weft_staging_stats.room_waits. */
 uint64_t weft_staging_room_waits(const struct weft_staging *s);
 /** Set `owner` before; the rest is overwritten. */

@@ -856,6 +856,69 @@ test_power(void)
 	}
 }
 
+/** Time passes for the groups. */
+static void
+pass(uint64_t ms)
+{
+	for (uint64_t i = 0; i < ms; i += 50)
+		nv_pass(&n, 50);
+}
+
+/** Hosts that keep memory of which another one has none. */
+static void
+test_kept(void)
+{
+	struct nv_queue admin[3], q[3];
+	struct weft_nvmf_sqe sqe[4];
+	struct weft_nvmf_stats stats;
+
+	start();
+	for (unsigned int i = 0; i < 3; i++) {
+		nv_admin(&n, 0, &admin[i], NV_SUBSYS);
+		nv_io(&n, 1, &q[i], &admin[i], 1);
+		q[i].hold_pulls = true;
+	}
+	for (unsigned int i = 0; i < 4; i++) {
+		const uint32_t blocks = i == 1 || i == 2 ? 1024 : 2048;
+
+		sqe[i] = nv_sqe(WEFT_NVMF_IO_WRITE, 1, i * 1024, 0, blocks - 1);
+		nv_keyed(&sqe[i], out, blocks * 512);
+	}
+	/* all that the namespace may have; the hosts take their time, and may */
+	CHECK_EQ(nv_send(&q[0], &sqe[0], NULL, 0), 0);
+	CHECK_EQ(nv_send(&q[0], &sqe[1], NULL, 0), 0);
+	CHECK_EQ(nv_send(&q[1], &sqe[2], NULL, 0), 0);
+	CHECK(q[0].pulls == 2 && q[1].pulls == 1);
+	pass(60000);
+	CHECK(!q[0].closed && !q[1].closed);
+	/* a third one comes */
+	CHECK_EQ(nv_send(&q[2], &sqe[3], NULL, 0), 0);
+	CHECK_EQ(q[2].pulls, 0);
+	pass(4900);
+	CHECK(!q[0].closed && !q[1].closed);
+	pass(300);
+	/* the one that has most ends, and nothing else before that has happened */
+	CHECK(q[0].closed && !q[1].closed);
+	pass(2000);
+	CHECK(!q[1].closed && q[2].pulls == 0);
+	nv_close(&q[0]);
+	nv_poll(&n);
+	CHECK_EQ(q[2].pulls, 1);
+	weft_nvmf_query_stats(n.target, &stats);
+	CHECK_EQ(stats.memory_expired, 1);
+	pass(60000);
+	CHECK(!q[1].closed && !admin[0].closed);
+	weft_nvmf_pulled(q[1].pull[0], 0);
+	weft_nvmf_pulled(q[2].pull[0], 0);
+	CHECK_EQ(nv_wait(&q[1], sqe[2].cid), 0);
+	CHECK_EQ(nv_wait(&q[2], sqe[3].cid), 0);
+	for (unsigned int i = 0; i < 3; i++) {
+		nv_close(&q[i]);
+		nv_close(&admin[i]);
+	}
+	end();
+}
+
 /** Addresses that have one share of the memory. */
 static void
 test_shares(void)
@@ -901,7 +964,7 @@ WEFT_TEST_MAIN({"read and write", test_read_write}, {"in the capsule", test_in_c
                {"refusals: every field", test_refusals}, {"read-only", test_read_only},
                {"write zeroes, dataset management", test_zeroes_and_dsm},
                {"compare, verify", test_compare_and_verify}, {"fused", test_fused},
-               {"memory", test_memory}, {"shares", test_shares},
+               {"memory", test_memory}, {"shares", test_shares}, {"memory that is kept", test_kept},
                {"memory: a stuck device", test_stuck}, {"lost at every moment", test_lost},
                {"overrun", test_overrun}, {"a lost flush is told", test_lost_flush},
                {"a lost flush is told to the host, on any controller", test_lost_flush_of_host},

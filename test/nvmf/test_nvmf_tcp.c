@@ -1148,6 +1148,41 @@ test_thieves_addresses(void)
 	thieves_at(3);
 }
 
+/** So many addresses that nothing is left: another host waits for the first of them, and not for
+ * the time of a host that stops. */
+static void
+test_thieves_all(void)
+{
+	struct weft_nvmf_sqe sqe = th_rw(WEFT_NVMF_IO_READ, 0, MIB);
+	struct weft_nvmf_stats ns;
+	uint64_t from;
+	uint16_t cid;
+
+	set(false, false, 0);
+	h.staging_bytes = 64 * MIB;
+	start(&quiet);
+	both_queues();
+	thieves(THIEVES);
+	from = sim_now_ns(h.t.sim);
+	cid = th_send(&io, &sqe, in, MIB, false);
+	while (!io.cmd[cid].answered && sim_now_ns(h.t.sim) - from < 30 * S_NS) {
+		th_step(&h);
+		th_look(&io);
+	}
+	from = sim_now_ns(h.t.sim) - from;
+	CHECK_MSG(from > 5 * S_NS && from < 8 * S_NS, "after %llu ms",
+	          (unsigned long long)(from / 1000000));
+	CHECK_EQ(th_wait(&io, cid), 0);
+	weft_nvmf_query_stats(h.n.target, &ns);
+	CHECK_EQ(ns.memory_expired, 1);
+	CHECK_EQ(stats().stalls, 0);
+	for (unsigned int i = 0; i < THIEVES; i++) {
+		th_close(&thief[i]);
+		th_close(&thief_admin[i]);
+	}
+	end();
+}
+
 WEFT_TEST_MAIN({"data of every length, with and without digests", test_data},
                {"the last data is the answer", test_success}, {"full queues", test_full},
                {"full queues, loss", test_loss}, {"PDUs cut at every octet", test_cuts},
@@ -1163,6 +1198,7 @@ WEFT_TEST_MAIN({"data of every length, with and without digests", test_data},
                {"silent hosts do not halve the rate of another one", test_silent},
                {"hosts that keep memory do not, either", test_thieves},
                {"nor do some of several addresses", test_thieves_addresses},
+               {"those of many addresses give way", test_thieves_all},
                {"an R2T that is never served", test_starved}, {"lost at every moment", test_lost},
                {"closed by the target", test_close},
                {"closed by the target, a command on the volume", test_close_late},
