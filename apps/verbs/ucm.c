@@ -171,6 +171,8 @@ static const struct {
 /** The largest structure of a command, and its alignment. */
 union ucm_any {
 	struct rdma_ucm_accept accept;
+	struct rdma_ucm_bind bind;
+	struct rdma_ucm_bind_ip bind_ip;
 	struct rdma_ucm_resolve_addr resolve;
 	struct rdma_ucm_connect connect;
 	uint64_t octets[128];
@@ -212,6 +214,41 @@ ucm_run(int fd, uint32_t number, const void *cmd, size_t out)
 	return rc;
 }
 
+static bool
+ucm_is_ip(sa_family_t family)
+{
+	return family == AF_INET || family == AF_INET6;
+}
+
+/**
+ * Whether the command binds to an address. librdmacm tries one of AF_IB in each program, to find
+ * out whether there are any.
+ */
+static bool
+ucm_binds(uint32_t number, const union ucm_any *cmd)
+{
+	return (number == RDMA_USER_CM_CMD_BIND && ucm_is_ip(cmd->bind.addr.ss_family)) ||
+	       (number == RDMA_USER_CM_CMD_BIND_IP && ucm_is_ip(cmd->bind_ip.addr.sin6_family));
+}
+
+/**
+ * Open the device, if the command is to find it open. 0 or -errno.
+ *
+ * A program may tell a peer its port between rdma_bind_addr() and rdma_listen() (qperf does). If
+ * the latter opened the device, which takes a while, the peer's SYN could come in that time, and
+ * the stack would refuse it as soon as it runs, before there is a listener. That the device cannot
+ * be opened is told by the commands that need it.
+ */
+static int
+ucm_engine(uint32_t number, const union ucm_any *cmd)
+{
+	if (ucm_commands[number].engine)
+		return wv_engine_up();
+	if (ucm_binds(number, cmd))
+		(void)wv_engine_up();
+	return 0;
+}
+
 ssize_t
 wv_ucm_write(int fd, const void *buf, size_t n)
 {
@@ -236,11 +273,9 @@ wv_ucm_write(int fd, const void *buf, size_t n)
 	}
 	len = hdr.in < sizeof(cmd) ? hdr.in : sizeof(cmd);
 	memcpy(&cmd, (const char *)buf + sizeof(hdr), len);
-	if (ucm_commands[hdr.cmd].engine && (rc = wv_engine_up()) < 0) {
-		errno = -rc;
-		return -1;
-	}
-	rc = ucm_run(fd, hdr.cmd, &cmd, hdr.out);
+	rc = ucm_engine(hdr.cmd, &cmd);
+	if (rc == 0)
+		rc = ucm_run(fd, hdr.cmd, &cmd, hdr.out);
 	if (rc < 0) {
 		errno = -rc;
 		return -1;

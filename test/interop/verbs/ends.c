@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file Both ends of one connection of librdmacm, as each end's id names them:
- * ends server PORT | ends client ADDRESS PORT SOURCE SOURCE_PORT | ends leaver ADDRESS PORT.
+ * ends server PORT | ends client ADDRESS PORT SOURCE SOURCE_PORT | ends leaver ADDRESS PORT |
+ * ends binds.
  * Server and client print their id's "source > destination".
  * SOURCE - : the id is not bound before its address is resolved.
  * The leaver destroys its queue pair when it has read a line, and prints the event that comes then.
+ * The last one binds to a port of any address, prints it, and listens when it has read a line.
  * An event that is not expected is printed, with its status, and ends the program with 1.
  */
 
@@ -139,6 +141,22 @@ leaver(char *address, char *port)
 	next_event(RDMA_CM_EVENT_ESTABLISHED);
 }
 
+static void
+binds(void)
+{
+	struct sockaddr_in a = at("0.0.0.0", "0");
+	struct rdma_cm_id *id;
+
+	MUST(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP) == 0);
+	MUST(rdma_bind_addr(id, (struct sockaddr *)&a) == 0);
+	printf("bound %u\n", ntohs(rdma_get_src_port(id)));
+	fflush(stdout);
+	MUST(getchar() == '\n' && rdma_listen(id, 1) == 0);
+	printf("listens\n");
+	fflush(stdout);
+	MUST(getchar() == '\n' && rdma_destroy_id(id) == 0);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -149,6 +167,8 @@ main(int argc, char **argv)
 		client(argv + 2);
 	else if (argc == 4)
 		leaver(argv[2], argv[3]);
+	else if (argc == 2)
+		binds();
 	else
 		return 2;
 	rdma_destroy_event_channel(ch);

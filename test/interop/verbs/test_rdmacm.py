@@ -175,6 +175,16 @@ for linger in None, struct.pack("ii", 1, 0):
     c.close()
     sys.stdin.readline()
 """
+# A peer that connects to a port of the first address for each line that names one.
+CALLER = """
+import socket, sys
+for port in sys.stdin:
+    try:
+        socket.create_connection((sys.argv[1], int(port)), 10).close()
+        print("connected", flush=True)
+    except OSError as e:
+        print(e, flush=True)
+"""
 
 
 class Kernel:
@@ -258,5 +268,30 @@ def leaves(build):
             check(got == ["listens", "CONNECT_REQUEST", "ESTABLISHED", "DISCONNECTED"], got, s)
 
 
+def binds(build):
+    """rdma_bind_addr() to any address opens the device: a peer that is told the port need not wait for that, nor is it refused then"""
+    program = os.path.join(os.path.abspath(build), "test/interop/verbs/verbs_ends")
+    rig.need(program)
+
+    def say(end, line, what):
+        before = what.out.count("\n")
+        end.p.stdin.write(line + "\n")
+        end.p.stdin.flush()
+        rig.until(lambda: what.out.count("\n") > before, s, c)
+        return what.out.splitlines()[-1]
+
+    with Beside(build, CLIENT) as r:
+        c = r.peer(CALLER, SERVER)
+        s = r.start("server", [program, "binds"], stdin=subprocess.PIPE)
+        rig.until(lambda: "bound" in s.out, s)
+        port = s.out.split()[1]
+        # That the port is bound and does not listen is said by the stack: it is there.
+        check("Connection refused" in say(c, port, c), c, s)
+        check(say(s, "", s) == "listens" and say(c, port, c) == "connected", c, s)
+        s.p.stdin.write("\n")
+        s.p.stdin.flush()
+        check(s.wait() == 0, s)
+
+
 if __name__ == "__main__":
-    rig.main([many, migrate, bound, synchronous, own_qp, times, streams, copy, datagrams, ends, ports, refused, leaves])
+    rig.main([many, migrate, bound, synchronous, own_qp, times, streams, copy, datagrams, ends, ports, refused, leaves, binds])
