@@ -379,8 +379,8 @@ def qperf(e):
     """qperf -cm 1 both ways, by Sends, Reads and Writes: a figure, and no end got more messages than the other one sent"""
     e.need("qperf", "nft")
     with e.kernel_beside(), e.server_first():
-        for test, there in (("rc_lat", None), ("rc_bw", ROOM), ("rc_bi_bw", None), ("rc_rdma_read_bw", ROOM),
-                            ("rc_rdma_read_lat", ROOM), ("rc_rdma_write_poll_lat", ROOM)):
+        for test, there in (("rc_lat", None), ("rc_bw", ROOM), ("rc_rdma_read_bw", ROOM), ("rc_rdma_read_lat", ROOM),
+                            ("rc_rdma_write_poll_lat", ROOM)):
             argv = ["-t", "1", "-cm", "1", "-vvs", test]
             with e.guest_server(["qperf"], MEET["qperf"], there):
                 c = e.here(["qperf", K4, *argv])
