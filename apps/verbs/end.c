@@ -19,8 +19,9 @@
 #define END_NAP_NS      (100 * 1000L)
 
 static void (*end_drain)(uint64_t end_ns);
-static pid_t end_pid;   /**< whose the port is */
-static sem_t end_asked; /**< sem_post() is for signal handlers, too */
+static pid_t end_pid;      /**< whose the port is */
+static pthread_t end_self; /**< end_thread() */
+static sem_t end_asked;    /**< sem_post() is for signal handlers, too */
 static atomic_bool there, asked, done;
 
 static void *
@@ -44,7 +45,6 @@ void
 wv_end_start(void (*drain)(uint64_t end_ns))
 {
 	pthread_attr_t attr;
-	pthread_t t;
 
 	end_drain = drain;
 	end_pid = getpid();
@@ -52,8 +52,8 @@ wv_end_start(void (*drain)(uint64_t end_ns))
 		return;
 	(void)pthread_attr_setstacksize(&attr, END_STACK_BYTES);
 	(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	if (pthread_create(&t, &attr, end_thread, NULL) == 0) {
-		(void)pthread_setname_np(t, "weft-end");
+	if (pthread_create(&end_self, &attr, end_thread, NULL) == 0) {
+		(void)pthread_setname_np(end_self, "weft-end");
 		atomic_store_explicit(&there, true, memory_order_release);
 	}
 	(void)pthread_attr_destroy(&attr);
@@ -71,7 +71,10 @@ end_wait(void)
 
 	if (!wv_engine_is_up() || getpid() != end_pid || wv_lock_is_mine() ||
 	    !atomic_load_explicit(&there, memory_order_acquire) ||
-	    atomic_exchange_explicit(&asked, true, memory_order_relaxed) ||
+	    pthread_equal(pthread_self(), end_self))
+		return;
+	/* A second thread that ends the process waits for what the first one sends. */
+	if (!atomic_exchange_explicit(&asked, true, memory_order_relaxed) &&
 	    sem_post(&end_asked) != 0)
 		return;
 	while (!atomic_load_explicit(&done, memory_order_acquire) && wv_now_ns() < end_ns)

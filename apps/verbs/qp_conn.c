@@ -192,6 +192,9 @@ wv_qp_leave(struct wv_qp *q)
 	bool more = true;
 
 	qp_patience_back(begin_ns);
+	/* The time to close is counted from the worker's last poll, which may be long ago. */
+	if (q->up)
+		(void)wv_poll_locked();
 	while (q->up && more) {
 		int rc = weft_qp_leave(q->qp, QP_CLOSE_US, qp_left_ended, NULL);
 

@@ -12,8 +12,8 @@
 
 static_assert(WEFT_STAGING_MAX_PIECES <= STAGING_RUN_MAX, "a request has one look at the map");
 
-/** Requests of a client that are looked at, and held back, in a search for the next one: a client
- * may have thousands. Those behind them wait as well. */
+/** Requests of a client in a group that are looked at, and held back, in a search for the next one:
+ * a client may have thousands. Those behind them in the group wait as well. */
 #define STAGING_LOOKS 32U
 
 enum staging_state { STAGING_IDLE, STAGING_WAITS, STAGING_HELD };
@@ -372,11 +372,32 @@ weft_staging_put(struct weft_staging *s, struct weft_staging_req *req)
 	s->given_back = true;
 }
 
-/** It waits to leave room. */
-static void
-staging_hold_back(struct weft_staging *s, struct weft_staging_req *req)
+/** Whether enough requests of the client in this group were looked at in this round. */
+static bool
+staging_looked(const struct weft_staging *s, const struct weft_staging_client *c,
+               const struct weft_staging_group *g, unsigned int alone)
 {
+	if (g == NULL)
+		return alone == STAGING_LOOKS;
+	return g->room_round == s->round && g->room_of == c && g->room_looks == STAGING_LOOKS;
+}
+
+/** It waits to leave room. alone: requests without a group that do so. */
+static void
+staging_hold_back(struct weft_staging *s, struct weft_staging_req *req, unsigned int *alone)
+{
+	struct weft_staging_group *g = staging_lane(req)->group;
+
 	s->stats.passed++;
+	if (g == NULL) {
+		++*alone;
+	} else if (g->room_round != s->round || g->room_of != req->client) {
+		g->room_round = s->round;
+		g->room_of = req->client;
+		g->room_looks = 1;
+	} else {
+		g->room_looks++;
+	}
 	if (!req->for_room)
 		s->stats.room_waits++;
 	req->for_room = true;
@@ -394,7 +415,7 @@ staging_next(struct weft_staging *s)
 
 	s->round++;
 	TAILQ_FOREACH (c, &s->turns, link) {
-		unsigned int looks = 0;
+		unsigned int alone = 0;
 
 		if (!staging_has_share(s, c)) {
 			s->stats.passed++;
@@ -405,13 +426,12 @@ staging_next(struct weft_staging *s)
 			struct weft_staging_group *g = lane->group;
 			bool room;
 
-			if (g != NULL && g->waits_round == s->round)
+			if ((g != NULL && g->waits_round == s->round) ||
+			    staging_looked(s, c, g, alone))
 				continue;
 			room = staging_group_has_room(s, req);
 			if (room && !staging_leaves_room(s, req)) {
-				staging_hold_back(s, req);
-				if (++looks == STAGING_LOOKS)
-					break;
+				staging_hold_back(s, req, &alone);
 				continue;
 			}
 			if (room && staging_take(s, req))

@@ -75,6 +75,10 @@ struct weft_staging_group {
 	LIST_HEAD(, weft_staging_req) held; /**< requests that hold memory */
 	/* for the pool */
 	uint64_t waits_round; /**< in which a request of the group waits for the group's memory */
+	/** in which requests of `room_of` were held back to leave room, so many */
+	uint64_t room_round;
+	const struct weft_staging_client *room_of;
+	uint32_t room_looks;
 	struct staging_areas {
 		uint32_t nareas; /**< in which it holds pieces */
 		uint32_t pieces[WEFT_STAGING_AREAS];

@@ -890,8 +890,52 @@ test_room(void)
 	end(s);
 }
 
+/** Requests that are held back in one group keep none of another group, or of no group, back. */
+static void
+test_room_of_others(void)
+{
+	enum { PIECES = 64, MOST = 4 };
+	struct weft_staging_attr a = {.bytes = PIECES * PIECE,
+	                              .piece_bytes = PIECE,
+	                              .max_req_bytes = MOST * PIECE,
+	                              .leave_room = true};
+	struct weft_staging_group slow = {.max_bytes = 48 * PIECE},
+	                          fast = {.max_bytes = 48 * PIECE};
+	struct weft_staging_client c;
+	static struct weft_staging_lane lane[PIECES], other, own;
+	static struct want w[PIECES], one, alone;
+	struct weft_staging *s;
+
+	CHECK(posix_memalign(&a.memory, 4096, a.bytes) == 0);
+	memory = a.memory;
+	CHECK_EQ(weft_staging_create(&a, &s), 0);
+	weft_staging_client_init(&c);
+	/* as commands of NVMe have, each a lane of its own */
+	for (unsigned int i = 0; i < PIECES; i++) {
+		weft_staging_lane_init(&lane[i], &slow);
+		(void)want_lane(s, &w[i], &c, &lane[i], PIECE);
+	}
+	(void)weft_staging_poll(s);
+	CHECK_EQ(c.held_bytes, 24 * PIECE);
+	weft_staging_lane_init(&other, &fast);
+	weft_staging_lane_init(&own, NULL);
+	CHECK_EQ(want_lane(s, &one, &c, &other, PIECE), -EINPROGRESS);
+	CHECK_EQ(want_lane(s, &alone, &c, &own, PIECE), -EINPROGRESS);
+	weft_staging_put(s, &w[0].req);
+	(void)weft_staging_poll(s);
+	CHECK(one.granted > 0);
+	CHECK(alone.granted > 0);
+	for (unsigned int i = 1; i < PIECES; i++)
+		weft_staging_put(s, &w[i].req);
+	weft_staging_put(s, &one.req);
+	weft_staging_put(s, &alone.req);
+	CHECK(c.held_bytes == 0 && c.nwaiting == 0);
+	end(s);
+}
+
 WEFT_TEST_MAIN({"a length that the owner changes", test_changed}, {"edges", test_edges},
                {"turns", test_turns}, {"neighbours", test_neighbours}, {"groups", test_groups},
                {"a long one of a group", test_long_of_group}, {"hung", test_hung},
-               {"apart", test_apart}, {"room", test_room}, {"model", test_model},
-               {"fair", test_fair}, {"fair with neighbours", test_fair_neighbours})
+               {"apart", test_apart}, {"room", test_room}, {"room of others", test_room_of_others},
+               {"model", test_model}, {"fair", test_fair},
+               {"fair with neighbours", test_fair_neighbours})

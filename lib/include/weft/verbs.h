@@ -1077,7 +1077,8 @@ int weft_abort(struct weft_qp *qp);
  * and it sees an orderly end; its Reads, Atomics and Flushes that wait are flushed there. A reset
  * would tell it, but could destroy what was sent to it last. What was sent is delivered, sent again
  * if it gets lost, and the connection closes. It is reset wait_us after this call at the latest, at
- * once with 0 (weft_worker_stats.left_timeouts).
+ * once with 0 (weft_worker_stats.left_timeouts). The time is counted from the worker's last poll:
+ * poll once before, if that may have been long ago.
  *
  * Until then it counts as one of the worker's QPs. weft_qp_create() on the worker resets the oldest
  * such connection when there is no room otherwise, and so does a new connection before it takes the
