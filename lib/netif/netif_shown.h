@@ -2,18 +2,17 @@
 #ifndef NETIF_SHOWN_H
 #define NETIF_SHOWN_H
 
-/** @file Device strings in messages. */
+/** @file The device strings of messages, without secrets. */
 
 #include <weft/device.h>
 
-/** A device string, or arguments of one, for a message: without secrets. Valid until the thread's
- * next call in the same source. */
-static inline const char *
-netif_dev_shown(const char *dev)
-{
-	static _Thread_local char shown[1024];
+#define NETIF_SHOWN_BYTES 1024
 
-	return weft_device_clean(dev, shown, sizeof(shown));
-}
+/**
+ * A device string, or arguments of one, for a message: without secrets. It is valid in the
+ * enclosing block, and lies on the stack: of memory of a thread's own, a library that is loaded at
+ * run time, such as nbdkit's plug-in, has little.
+ */
+#define netif_dev_shown(dev) weft_device_clean(dev, (char[NETIF_SHOWN_BYTES]){0}, NETIF_SHOWN_BYTES)
 
 #endif /* NETIF_SHOWN_H */
