@@ -461,8 +461,8 @@ test_on_demand_none(void)
 	struct rlimit most, none;
 	struct weft_exec *e;
 
-#ifdef __SANITIZE_ADDRESS__
-	test_skip("AddressSanitizer ends a program whose address space is limited");
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	test_skip("a sanitizer ends a program whose address space is limited");
 #endif
 	CHECK_EQ(weft_exec_create_on_demand(2, &e), 0);
 	CHECK_EQ(getrlimit(RLIMIT_AS, &most), 0);
