@@ -192,9 +192,20 @@ wv_qp_leave(struct wv_qp *q)
 	bool more = true;
 
 	qp_patience_back(begin_ns);
-	/* The time to close is counted from the worker's last poll, which may be long ago. */
+	/*
+	 * A peer that is about to send its last message, too, may do so, and closes then: siw's Sends
+	 * fail when this end has closed before.
+	 */
 	if (q->up)
-		(void)wv_poll_locked();
+		(void)wv_qp_close(q);
+	while (q->up && more) {
+		wv_give_way(wv_poll_locked() > 0 ? 0 : QP_SEND_NAP_NS);
+		now_ns = wv_now_ns();
+		more = qp_patience_left(now_ns - begin_ns, now_ns - last_ns);
+		last_ns = now_ns;
+	}
+	more = true;
+	/* It closes without the queue pair, when all that was posted is sent. */
 	while (q->up && more) {
 		int rc = weft_qp_leave(q->qp, QP_CLOSE_US, qp_left_ended, NULL);
 
