@@ -193,8 +193,8 @@ wv_qp_leave(struct wv_qp *q)
 
 	qp_patience_back(begin_ns);
 	/*
-	 * A peer that is about to send its last message, too, may do so, and closes then: siw's Sends
-	 * fail when this end has closed before.
+	 * A peer that is about to send its last message, too, may do so, and closes then: siw's
+	 * Sends fail when this end has closed before.
 	 */
 	if (q->up)
 		(void)wv_qp_close(q);
