@@ -21,7 +21,7 @@
  *   target_log_conn.c (a log's grant)
  * - tickets (target_ticket.h): target_ticket.c
  * - control socket (target_control.h): target_control*.c
- * - exports at run time (target_runtime.h, target_state.h): target_runtime.c, target_state.c
+ * - exports at run time (target_runtime.h, target_state.h): target_runtime.c, target_state*.c
  * - access lists (target_export.h): target_access.c
  * - limits (target_quota.h, quota.h): target_quota.c, quota.c; rates of exports (target_rate.h,
  *   rate.h): target_rate.c, rate.c

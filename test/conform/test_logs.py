@@ -44,9 +44,9 @@ OPERATOR = {  # files of apps/target whose lines come from start-up, signals and
     "target_control_support.c", "target_lines.c", "target_nvmf.c", "target_nvmf_ns.c", "target_nvmf_resv.c",
     "target_offline.c",
     "target_reload.c", "target_restart.c", "target_revoke.c",
-    "target_runtime.c", "target_service.c", "target_size.c", "target_state.c", "target_tel.c",
+    "target_runtime.c", "target_service.c", "target_size.c", "target_state_parse.c", "target_tel.c",
     "target_slow_pcap.c",  # at the start of a capture
-    "target_watch.c",  # target_state.c, target_lines.c and target_control_support.c print into files
+    "target_watch.c",  # target_state_parse.c, target_lines.c and target_control_support.c print into files
 }
 CALL = re.compile(r"\b(?:WEFT_LOG\(\s*\w+,\s*(\w+)|weft_ulp_error\(\s*\"\w+\"),\s*\"([^\"]*)")
 LINE = re.compile(r"\bWEFT_LOG(?:_PEER)?\(\s*(\w+)")
