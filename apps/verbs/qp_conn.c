@@ -190,11 +190,13 @@ wv_qp_leave(struct wv_qp *q)
 	const uint64_t begin_ns = wv_now_ns();
 	uint64_t now_ns, last_ns = begin_ns;
 	bool more = true;
+	int rc;
 
 	qp_patience_back(begin_ns);
 	/*
-	 * A peer that is about to send its last message, too, may do so, and closes then: siw's
-	 * Sends fail when this end has closed before.
+	 * What was posted is sent. A peer that is about to send its last message, too, may do so,
+	 * and closes then: siw's Sends fail when this end has closed before. Other threads get the
+	 * lock, those among them that poll or post.
 	 */
 	if (q->up)
 		(void)wv_qp_close(q);
@@ -204,26 +206,17 @@ wv_qp_leave(struct wv_qp *q)
 		more = qp_patience_left(now_ns - begin_ns, now_ns - last_ns);
 		last_ns = now_ns;
 	}
-	more = true;
-	/* It closes without the queue pair, when all that was posted is sent. */
-	while (q->up && more) {
-		int rc = weft_qp_leave(q->qp, QP_CLOSE_US, qp_left_ended, NULL);
-
-		now_ns = wv_now_ns();
-		more = qp_patience_left(now_ns - begin_ns, now_ns - last_ns) && rc == -EBUSY;
-		last_ns = now_ns;
-		if (rc >= 0) {
-			q->qp = NULL;
-			left += rc > 0;
-			/* The port gets data and FIN, whatever the program does next. */
-			if (rc > 0)
-				(void)wv_poll_locked();
-			return;
-		}
-		/* Other threads get the lock, those among them that poll or post. */
-		if (more)
-			wv_give_way(wv_poll_locked() > 0 ? 0 : QP_SEND_NAP_NS);
-	}
+	if (!q->up)
+		return;
+	/* The connection closes without it; with requests that are not sent yet it is reset. */
+	rc = weft_qp_leave(q->qp, QP_CLOSE_US, qp_left_ended, NULL);
+	if (rc < 0)
+		return;
+	q->qp = NULL;
+	left += rc > 0;
+	/* The port gets data and FIN, whatever the program does next. */
+	if (rc > 0)
+		(void)wv_poll_locked();
 }
 
 /* ---- The end of the process ---- */
