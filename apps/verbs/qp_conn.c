@@ -13,10 +13,10 @@
 #define QP_LAST_ACK_STEP_US 500
 /** Of a connection whose QP is destroyed: until both sides have closed. */
 #define QP_CLOSE_US (1000 * 1000)
-/** Of a QP that is destroyed: until what is posted is sent. The most, and the least of each. */
-#define QP_SEND_NS     (300 * 1000 * 1000ULL)
-#define QP_SEND_MIN_NS (5 * 1000 * 1000ULL)
-#define QP_SEND_NAP_NS (20 * 1000ULL) /**< between two polls that do nothing */
+/** Of a QP that is destroyed: until its peer has closed, too. The most, and the least of each. */
+#define QP_WAIT_NS     (300 * 1000 * 1000ULL)
+#define QP_WAIT_MIN_NS (5 * 1000 * 1000ULL)
+#define QP_WAIT_NAP_NS (20 * 1000ULL) /**< between two polls that do nothing */
 
 static TAILQ_HEAD(, wv_qp) qps = TAILQ_HEAD_INITIALIZER(qps);
 static uint32_t next_num = 1;
@@ -155,10 +155,10 @@ qp_left_ended(void *arg, int status)
 }
 
 /**
- * How long queue pairs that are destroyed one after another may wait for their peers to take what
- * was sent: QP_SEND_NS together, which comes back in ten times as long, and QP_SEND_MIN_NS each. So
- * a program whose peers are gone, or slow, does not wait for long once for each. Time that several
- * threads wait at once counts for each of them.
+ * How long queue pairs that are destroyed one after another may wait for their peers to close, too:
+ * QP_WAIT_NS together, which comes back in ten times as long, and QP_WAIT_MIN_NS each. So a program
+ * whose peers are gone, or slow, does not wait for long once for each. Time that several threads
+ * wait at once counts for each of them.
  */
 static struct qp_patience {
 	uint64_t spent_ns;
@@ -179,9 +179,9 @@ static bool
 qp_patience_left(uint64_t waited_ns, uint64_t since_ns)
 {
 	patience.spent_ns += since_ns;
-	if (patience.spent_ns > QP_SEND_NS)
-		patience.spent_ns = QP_SEND_NS;
-	return waited_ns < QP_SEND_MIN_NS || patience.spent_ns < QP_SEND_NS;
+	if (patience.spent_ns > QP_WAIT_NS)
+		patience.spent_ns = QP_WAIT_NS;
+	return waited_ns < QP_WAIT_MIN_NS || patience.spent_ns < QP_WAIT_NS;
 }
 
 void
@@ -189,23 +189,24 @@ wv_qp_leave(struct wv_qp *q)
 {
 	const uint64_t begin_ns = wv_now_ns();
 	uint64_t now_ns, last_ns = begin_ns;
-	bool more = true;
+	bool more;
 	int rc;
 
+	if (!q->up)
+		return;
 	qp_patience_back(begin_ns);
+	(void)wv_qp_close(q);
 	/*
 	 * What was posted is sent. A peer that is about to send its last message, too, may do so,
 	 * and closes then: siw's Sends fail when this end has closed before. Other threads get the
 	 * lock, those among them that poll or post.
 	 */
-	if (q->up)
-		(void)wv_qp_close(q);
-	while (q->up && more) {
-		wv_give_way(wv_poll_locked() > 0 ? 0 : QP_SEND_NAP_NS);
+	do {
+		wv_give_way(wv_poll_locked() > 0 ? 0 : QP_WAIT_NAP_NS);
 		now_ns = wv_now_ns();
 		more = qp_patience_left(now_ns - begin_ns, now_ns - last_ns);
 		last_ns = now_ns;
-	}
+	} while (q->up && more);
 	if (!q->up)
 		return;
 	/* The connection closes without it; with requests that are not sent yet it is reset. */
