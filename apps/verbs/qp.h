@@ -86,8 +86,8 @@ void wv_qp_unlist(struct wv_qp *q);
 /**
  * Before weft's QP goes: close the connection, and wait a short time for the peer to close, too.
  * The engine's lock is given back meanwhile. If the peer has not, give the connection away (q->qp
- * is NULL then). A QP of weft that is left, because its connection has ended or not all is sent, is to
- * be reset.
+ * is NULL then). A QP of weft that is left, because its connection has ended or not all is sent, is
+ * to be reset.
  */
 void wv_qp_leave(struct wv_qp *q);
 
