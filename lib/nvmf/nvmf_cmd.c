@@ -218,13 +218,14 @@ cmd_granted(struct weft_staging_req *req)
 	cmd_data(req->owner);
 }
 
-/** The share of which the command's memory is. */
+/** The share of which the command's memory is. Before Connect all hosts have one: addresses that
+ * may not connect make those of the others no smaller. */
 static struct weft_staging_client *
 cmd_share(const struct weft_nvmf_queue *q)
 {
-	if (q->share != NULL)
-		return &q->share->client;
-	return q->ctrl == NULL ? &q->group->connecting : &q->ctrl->at[q->group->index].client;
+	if (q->ctrl == NULL)
+		return &q->group->connecting;
+	return q->share != NULL ? &q->share->client : &q->ctrl->at[q->group->index].client;
 }
 
 /** Memory for the command. */

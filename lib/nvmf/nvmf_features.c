@@ -50,10 +50,13 @@ features_set_mask(const struct nvmf_slot *s)
 	const uint8_t mask = s->sqe.cdw[11] & RESV_MASK;
 
 	nvmf_lock(c->target);
-	for (uint32_t nsid = 1; nsid <= c->subsys->max_nsid; nsid++)
-		if (s->sqe.nsid == nsid ||
-		    (s->sqe.nsid == WEFT_NVMF_NSID_ALL && nvmf_ns_active(c->subsys, nsid) != NULL))
-			c->resv->mask[nsid - 1] = mask;
+	if (s->sqe.nsid != WEFT_NVMF_NSID_ALL) {
+		c->resv->mask[s->sqe.nsid - 1] = mask;
+	} else {
+		for (uint32_t nsid = 1; nsid <= c->subsys->max_nsid; nsid++)
+			if (nvmf_ns_active(c->subsys, nsid) != NULL)
+				c->resv->mask[nsid - 1] = mask;
+	}
 	nvmf_unlock(c->target);
 }
 

@@ -350,9 +350,10 @@ group_look_leaving(struct weft_nvmf_group *g, struct nvmf_at *at)
 	}
 }
 
-/** The share of which a queue keeps memory that the starved one may use; NULL: it does not. */
+/** The share of which a queue keeps memory that a starved one may use; NULL: it does not. all: any
+ * memory, and not only that of namespaces with the mark. */
 static const struct weft_staging_client *
-group_keeps_memory(const struct weft_nvmf_queue *q, const struct weft_staging_group *of)
+group_keeps_memory(const struct weft_nvmf_queue *q, bool all, uint64_t mark)
 {
 	const struct weft_staging_client *c = NULL;
 	struct nvmf_slot *s;
@@ -361,32 +362,34 @@ group_keeps_memory(const struct weft_nvmf_queue *q, const struct weft_staging_gr
 		const uint64_t age_ns = group_age(s);
 
 		if (age_ns >= q->group->target->attr.keep_ns && group_is_host(s) &&
-		    s->from->iovs > 0 && (of == NULL || s->from->lane->group == of))
+		    s->from->iovs > 0 &&
+		    (all ||
+		     (s->from->lane->group != NULL && s->from->lane->group->starved_mark == mark)))
 			c = s->from->client;
 	}
 	return c;
 }
 
-/** A host has no memory, and others do not give back what they have. */
+/** Hosts have no memory, and others do not give back what they have. */
 static void
 group_look_starved(struct weft_nvmf_group *g)
 {
-	const struct weft_staging_req *starved = weft_staging_starved(g->memory);
-	const struct weft_staging_group *of;
+	const uint64_t mark = NVMF_MAX(g->now_ns, 1U);
+	const bool starved = weft_staging_mark_starved(g->memory, mark);
 	const struct weft_staging_client *c, *most = NULL;
 	struct weft_staging_stats stats;
 	struct weft_nvmf_queue *q;
-	bool ending = false;
+	bool ending = false, all;
 
 	weft_staging_query(g->memory, &stats);
 	if (stats.waiting > 0)
 		g->next_ns = NVMF_MIN(g->next_ns, g->now_ns + NVMF_LOOK_NS);
-	if (starved == NULL)
+	if (!starved)
 		return;
-	/* where there is memory, it waits for that of its namespace */
-	of = stats.free_bytes < weft_staging_max_req(g->memory) ? NULL : starved->lane->group;
+	/* where there is memory, they wait for that of their namespaces */
+	all = stats.free_bytes < weft_staging_max_req(g->memory);
 	TAILQ_FOREACH (q, &g->queues, link) {
-		c = group_keeps_memory(q, of);
+		c = group_keeps_memory(q, all, mark);
 		if (c != NULL && (most == NULL || c->held_bytes > most->held_bytes))
 			most = c;
 		ending = ending || (c != NULL && group_is_ending(q));
@@ -395,7 +398,8 @@ group_look_starved(struct weft_nvmf_group *g)
 	if (most == NULL || ending)
 		return;
 	TAILQ_FOREACH (q, &g->queues, link)
-		if (group_keeps_memory(q, of) == most)
+		if ((q->ctrl == NULL || q->share == NULL || &q->share->client == most) &&
+		    group_keeps_memory(q, all, mark) == most)
 			group_doom(q, &g->target->stats.memory_expired);
 }
 

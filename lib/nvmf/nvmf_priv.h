@@ -206,7 +206,7 @@ struct weft_nvmf_group {
 	struct weft_nvmf_group_attr attr;
 	uint32_t index;
 	struct weft_staging *memory;
-	/** Of queues before Connect, whose hosts have no address. */
+	/** Of queues before Connect. */
 	struct weft_staging_client connecting;
 	struct nvmf_shares shares;
 	_Atomic bool attention; /**< a flag of a queue or controller was set */

@@ -8,13 +8,13 @@
 #include <stdlib.h>
 
 #include "nvmf_share.h"
+#include "weft_nvmf_transport.h"
 
-/** Of IPv6 one /64 is one, unless it is link-local: it may be one host. */
+/** Of IPv6 one /64 is one: it may be one host. */
 #define SHARE_PREFIX_BYTES 8U
 
-/** The address in a form that is the same for all of one share. False: it has none. */
-static bool
-share_key(const struct sockaddr_storage *remote, struct in6_addr *key)
+bool
+weft_nvmf_peer_key(const struct sockaddr_storage *remote, struct in6_addr *key)
 {
 	const struct sockaddr_in *v4 = (const struct sockaddr_in *)remote;
 	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)remote;
@@ -27,10 +27,14 @@ share_key(const struct sockaddr_storage *remote, struct in6_addr *key)
 	}
 	if (remote == NULL || remote->ss_family != AF_INET6)
 		return false;
-	*key = v6->sin6_addr;
-	if (!IN6_IS_ADDR_V4MAPPED(key) && !IN6_IS_ADDR_LINKLOCAL(key))
-		memset(key->s6_addr + SHARE_PREFIX_BYTES, 0,
-		       sizeof(key->s6_addr) - SHARE_PREFIX_BYTES);
+	if (IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr)) {
+		key->s6_addr[0] = 0xfe;
+		key->s6_addr[1] = 0x80;
+	} else if (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr)) {
+		*key = v6->sin6_addr;
+	} else {
+		memcpy(key->s6_addr, &v6->sin6_addr, SHARE_PREFIX_BYTES);
+	}
 	return true;
 }
 
@@ -42,7 +46,7 @@ nvmf_share_get(struct nvmf_shares *shares, const struct sockaddr_storage *remote
 	struct in6_addr key;
 
 	*out = NULL;
-	if (!share_key(remote, &key))
+	if (!weft_nvmf_peer_key(remote, &key))
 		return 0;
 	LIST_FOREACH (s, shares, link)
 		if (memcmp(&s->key, &key, sizeof(key)) == 0)

@@ -19,7 +19,7 @@
 /** An address that has queues. */
 struct nvmf_share {
 	LIST_ENTRY(nvmf_share) link;
-	struct in6_addr key; /**< IPv4 as mapped; of IPv6 the first 64 bits, unless link-local */
+	struct in6_addr key; /**< weft_nvmf_peer_key() */
 	uint32_t queues;
 	struct weft_staging_client client;
 };

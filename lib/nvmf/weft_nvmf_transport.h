@@ -22,6 +22,8 @@
  *    with the return.
  */
 
+#include <netinet/in.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -94,6 +96,12 @@ struct weft_nvmf_proven {
 
 /** Before the first command: the host's Connect has to name these. *p stays until ops->gone(). */
 void weft_nvmf_queue_proven(struct weft_nvmf_queue *q, const struct weft_nvmf_proven *p);
+/**
+ * The address by which limits of hosts count, in a form that is the same for all of one: IPv4 as
+ * mapped; of IPv6 the /64, since a host may have a whole one. All link-local addresses are one,
+ * since a neighbour can use as many as it likes. False: `remote` is NULL, or no address of IP. Any thread.
+ */
+bool weft_nvmf_peer_key(const struct sockaddr_storage *remote, struct in6_addr *key);
 void *weft_nvmf_queue_owner(const struct weft_nvmf_queue *q);
 /** Octets of data that a host may have behind a command: of an I/O queue, from the answer to its
  * Connect on, not more than IOCCSZ has told. Group's thread. */

@@ -227,6 +227,7 @@ weft_nvmf_tcp_accept(struct weft_nvmf_tcp *t, struct weft_stream *s,
 	}
 	c->s = s;
 	c->remote = *remote;
+	(void)weft_nvmf_peer_key(remote, &c->peer);
 	c->began_ns = tcp_now(c);
 	LIST_INSERT_HEAD(&t->conns, c, link);
 	t->stats.conns++;

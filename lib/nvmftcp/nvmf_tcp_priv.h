@@ -115,6 +115,7 @@ struct tcp_conn {
 	uint64_t hand_ns;   /**< when the handshake has begun */
 	uint64_t record_ns; /**< since when a part of this record is there; 0: none is */
 	struct sockaddr_storage remote;
+	struct in6_addr peer; /**< weft_nvmf_peer_key() of it */
 	uint64_t began_ns;
 	uint64_t close_ns;      /**< it is to end by then; 0: it is not */
 	struct tcp_pull *pulls; /**< by TTAG */
@@ -130,7 +131,6 @@ struct weft_nvmf_tcp {
 	LIST_HEAD(, tcp_conn) conns;
 	TAILQ_HEAD(, tcp_conn) hands; /**< in a handshake of TLS, the oldest first */
 	TAILQ_HEAD(, tcp_conn) turns; /**< whose share of a turn was used up, in that order */
-	uint32_t nturns;              /**< so many */
 	uint32_t turn_bytes;          /**< that all have sent in this turn of the worker */
 	uint64_t turn_ns;
 	uint64_t next_ns; /**< when connections are looked at next; UINT64_MAX: never */

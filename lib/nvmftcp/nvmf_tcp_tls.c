@@ -4,7 +4,6 @@
  * handshake begins with 22, and an ICReq with 0.
  */
 
-#include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -161,19 +160,6 @@ tls_failed(struct tcp_conn *c)
 
 /* ---- The first octet ---- */
 
-/** Whether both are of one peer: an address of IPv4, a /64 of IPv6. */
-static bool
-tls_one_peer(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
-{
-	const struct sockaddr_in *a4 = (const void *)a, *b4 = (const void *)b;
-	const struct sockaddr_in6 *a6 = (const void *)a, *b6 = (const void *)b;
-
-	if (a->ss_family != b->ss_family)
-		return false;
-	return a->ss_family == AF_INET ? a4->sin_addr.s_addr == b4->sin_addr.s_addr
-	                               : memcmp(&a6->sin6_addr, &b6->sin6_addr, 8) == 0;
-}
-
 /** How many handshakes the peer of a connection has. */
 static uint32_t
 tls_hands_of(const struct tcp_conn *c)
@@ -182,7 +168,7 @@ tls_hands_of(const struct tcp_conn *c)
 	uint32_t n = 0;
 
 	TAILQ_FOREACH (o, &c->t->hands, hand)
-		n += tls_one_peer(&o->remote, &c->remote);
+		n += memcmp(&o->peer, &c->peer, sizeof(c->peer)) == 0;
 	return n;
 }
 

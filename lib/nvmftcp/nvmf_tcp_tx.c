@@ -151,7 +151,6 @@ tx_wait(struct tcp_conn *c)
 
 	c->tx.again = true;
 	TAILQ_INSERT_TAIL(&t->turns, c, tx.turn);
-	t->nturns++;
 	t->stats.turn_waits++;
 }
 
@@ -160,7 +159,6 @@ tx_waits_no_more(struct tcp_conn *c)
 {
 	c->tx.again = false;
 	TAILQ_REMOVE(&c->t->turns, c, tx.turn);
-	c->t->nturns--;
 }
 
 /** See which turn it is. */
@@ -329,8 +327,9 @@ nvmf_tcp_tx_turns(struct weft_nvmf_tcp *t)
 {
 	struct tcp_conn *c;
 
-	/* One that uses up its share again waits behind the others, for another poll. */
-	for (uint32_t n = t->nturns; n > 0 && (c = TAILQ_FIRST(&t->turns)) != NULL; n--) {
+	/* One that uses up its share again waits behind the others, for another turn: each that
+	 * does so, or the last one, meets a limit of the turn below. */
+	while ((c = TAILQ_FIRST(&t->turns)) != NULL) {
 		tx_look(c);
 		/* it has come in this turn, and so have those behind it */
 		if (t->turn_bytes >= TX_ALL_BYTES || c->tx.turn_bytes >= TX_TURN_BYTES)

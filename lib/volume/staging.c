@@ -12,10 +12,6 @@
 
 static_assert(WEFT_STAGING_MAX_PIECES <= STAGING_RUN_MAX, "a request has one look at the map");
 
-/** Requests of a client in a group that are looked at, and held back, in a search for the next one:
- * a client may have thousands. Those behind them in the group wait as well. */
-#define STAGING_LOOKS 32U
-
 enum staging_state { STAGING_IDLE, STAGING_WAITS, STAGING_HELD };
 
 struct weft_staging {
@@ -103,15 +99,22 @@ staging_is_idle(const struct weft_staging_client *c)
 	return c->held_bytes == 0 && c->apart_bytes == 0 && c->nwaiting == 0;
 }
 
-const struct weft_staging_req *
-weft_staging_starved(const struct weft_staging *s)
+bool
+weft_staging_mark_starved(struct weft_staging *s, uint64_t mark)
 {
 	const struct weft_staging_client *c;
+	bool any = false;
 
-	TAILQ_FOREACH (c, &s->turns, link)
-		if (c->held_bytes == 0 && c->apart_bytes == 0)
-			return TAILQ_FIRST(&TAILQ_FIRST(&c->lanes)->waiting);
-	return NULL;
+	TAILQ_FOREACH (c, &s->turns, link) {
+		struct weft_staging_group *g = TAILQ_FIRST(&c->lanes)->group;
+
+		if (c->held_bytes != 0 || c->apart_bytes != 0)
+			continue;
+		any = true;
+		if (g != NULL)
+			g->starved_mark = mark;
+	}
+	return any;
 }
 
 uint64_t
@@ -262,6 +265,15 @@ staging_grant(struct weft_staging *s, struct weft_staging_req *req)
 		s->stats.min_free_bytes = s->stats.free_bytes;
 }
 
+/** It waits to leave room. */
+static void
+staging_hold_back(struct weft_staging *s, struct weft_staging_req *req)
+{
+	if (!req->for_room)
+		s->stats.room_waits++;
+	req->for_room = true;
+}
+
 int
 weft_staging_get(struct weft_staging *s, struct weft_staging_req *req)
 {
@@ -286,8 +298,12 @@ weft_staging_get(struct weft_staging *s, struct weft_staging_req *req)
 	req->state = STAGING_WAITS;
 	req->for_room = false;
 	lane = staging_lane(req);
-	if (TAILQ_EMPTY(&lane->waiting))
+	if (TAILQ_EMPTY(&lane->waiting)) {
 		TAILQ_INSERT_TAIL(&c->lanes, lane, link);
+		if (staging_has_share(s, c) && staging_group_has_room(s, req) &&
+		    !staging_leaves_room(s, req))
+			staging_hold_back(s, req);
+	}
 	TAILQ_INSERT_TAIL(&lane->waiting, req, link);
 	if (c->nwaiting++ == 0)
 		TAILQ_INSERT_TAIL(&s->turns, c, link);
@@ -372,35 +388,25 @@ weft_staging_put(struct weft_staging *s, struct weft_staging_req *req)
 	s->given_back = true;
 }
 
-/** Whether enough requests of the client in this group were looked at in this round. */
+/** Whether a client could have the shortest request that there is, and leave room. */
 static bool
-staging_looked(const struct weft_staging *s, const struct weft_staging_client *c,
-               const struct weft_staging_group *g, unsigned int alone)
+staging_client_may(const struct weft_staging *s, const struct weft_staging_client *c)
 {
-	if (g == NULL)
-		return alone == STAGING_LOOKS;
-	return g->room_round == s->round && g->room_of == c && g->room_looks == STAGING_LOOKS;
+	const uint64_t then = c->held_bytes + s->attr.piece_bytes;
+
+	return !s->attr.leave_room || then <= s->attr.max_req_bytes ||
+	       then + s->attr.piece_bytes <= s->stats.free_bytes;
 }
 
-/** It waits to leave room. alone: requests without a group that do so. */
-static void
-staging_hold_back(struct weft_staging *s, struct weft_staging_req *req, unsigned int *alone)
+/** Whether requests of the client in this group wait behind another one, in this round. alone: one
+ * without a group was held back. */
+static bool
+staging_is_behind(const struct weft_staging *s, const struct weft_staging_client *c,
+                  const struct weft_staging_group *g, bool alone)
 {
-	struct weft_staging_group *g = staging_lane(req)->group;
-
-	s->stats.passed++;
-	if (g == NULL) {
-		++*alone;
-	} else if (g->room_round != s->round || g->room_of != req->client) {
-		g->room_round = s->round;
-		g->room_of = req->client;
-		g->room_looks = 1;
-	} else {
-		g->room_looks++;
-	}
-	if (!req->for_room)
-		s->stats.room_waits++;
-	req->for_room = true;
+	if (g == NULL)
+		return alone;
+	return g->waits_round == s->round || (g->room_round == s->round && g->room_of == c);
 }
 
 /**
@@ -415,10 +421,15 @@ staging_next(struct weft_staging *s)
 
 	s->round++;
 	TAILQ_FOREACH (c, &s->turns, link) {
-		unsigned int alone = 0;
+		bool alone = false;
 
 		if (!staging_has_share(s, c)) {
 			s->stats.passed++;
+			continue;
+		}
+		if (!staging_client_may(s, c)) {
+			s->stats.passed++;
+			staging_hold_back(s, TAILQ_FIRST(&TAILQ_FIRST(&c->lanes)->waiting));
 			continue;
 		}
 		TAILQ_FOREACH (lane, &c->lanes, link) {
@@ -426,12 +437,18 @@ staging_next(struct weft_staging *s)
 			struct weft_staging_group *g = lane->group;
 			bool room;
 
-			if ((g != NULL && g->waits_round == s->round) ||
-			    staging_looked(s, c, g, alone))
+			if (staging_is_behind(s, c, g, alone))
 				continue;
 			room = staging_group_has_room(s, req);
 			if (room && !staging_leaves_room(s, req)) {
-				staging_hold_back(s, req, &alone);
+				/* Those behind it in its group do not overtake it. */
+				s->stats.passed++;
+				staging_hold_back(s, req);
+				alone = alone || g == NULL;
+				if (g != NULL) {
+					g->room_round = s->round;
+					g->room_of = c;
+				}
 				continue;
 			}
 			if (room && staging_take(s, req))

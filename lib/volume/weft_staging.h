@@ -75,10 +75,9 @@ struct weft_staging_group {
 	LIST_HEAD(, weft_staging_req) held; /**< requests that hold memory */
 	/* for the pool */
 	uint64_t waits_round; /**< in which a request of the group waits for the group's memory */
-	/** in which requests of `room_of` were held back to leave room, so many */
-	uint64_t room_round;
+	uint64_t room_round;  /**< in which one of room_of was held back to leave room */
 	const struct weft_staging_client *room_of;
-	uint32_t room_looks;
+	uint64_t starved_mark; /**< of weft_staging_mark_starved() */
 	struct staging_areas {
 		uint32_t nareas; /**< in which it holds pieces */
 		uint32_t pieces[WEFT_STAGING_AREAS];
@@ -148,8 +147,9 @@ int weft_staging_destroy(struct weft_staging *s);
 uint64_t weft_staging_max_req(const struct weft_staging *s);
 /** The share of a client: the pool divided by those that hold or wait for memory. */
 uint64_t weft_staging_share(const struct weft_staging *s);
-/** A request that waits, of a client that has no memory at all; NULL: there is none. */
-const struct weft_staging_req *weft_staging_starved(const struct weft_staging *s);
+/** Set starved_mark of the groups for whose memory clients wait that have none at all. mark: not 0,
+ * another one each time. Returns whether there is such a client. */
+bool weft_staging_mark_starved(struct weft_staging *s, uint64_t mark);
 /** weft_staging_stats.room_waits. */
 uint64_t weft_staging_room_waits(const struct weft_staging *s);
 /** Set `owner` before; the rest is overwritten. */

@@ -926,10 +926,10 @@ test_shares(void)
 	static const struct {
 		const char *text;
 		unsigned int share;
-	} of[] = {{"10.0.0.1", 0},          {"::ffff:10.0.0.1", 0},
-	          {"10.0.0.2", 1},          {"2001:db8::1", 2},
-	          {"2001:db8::2:0:0:1", 2}, {"2001:db8:0:1::1", 3},
-	          {"fe80::1", 4},           {"fe80::2", 5}};
+	} of[] = {{"10.0.0.1", 0},       {"::ffff:10.0.0.1", 0},   {"10.0.0.2", 1},
+	          {"2001:db8::1", 2},    {"2001:db8::2:0:0:1", 2}, {"2001:db8:0:1::1", 3},
+	          {"fe80::1", 4},        {"fe80::2", 4},           {"fe80:1::2", 4},
+	          {"::ffff:10.0.0.2", 1}};
 	struct nvmf_share *s[sizeof(of) / sizeof(of[0])], *none;
 	struct sockaddr_storage from = {.ss_family = AF_UNIX};
 	struct nvmf_shares all = LIST_HEAD_INITIALIZER(all);

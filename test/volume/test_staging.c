@@ -933,9 +933,66 @@ test_room_of_others(void)
 	end(s);
 }
 
+/** A long request that is held back is served, although short ones of its client keep coming behind
+ * it; and the groups are known for whose memory clients wait that have none. */
+static void
+test_room_long(void)
+{
+	enum { PIECES = 64, MOST = 16, SHORT = 200 };
+	struct weft_staging_attr a = {.bytes = PIECES * PIECE,
+	                              .piece_bytes = PIECE,
+	                              .max_req_bytes = MOST * PIECE,
+	                              .leave_room = true};
+	struct weft_staging_group g = {.max_bytes = 48 * PIECE}, h[2] = {0};
+	struct weft_staging_client c, poor[2];
+	static struct weft_staging_lane lane[SHORT], far, other[2];
+	static struct want w[SHORT], all, starved[2];
+	struct weft_staging *s;
+	unsigned int done = 0;
+
+	CHECK(posix_memalign(&a.memory, 4096, a.bytes) == 0);
+	memory = a.memory;
+	CHECK_EQ(weft_staging_create(&a, &s), 0);
+	weft_staging_client_init(&c);
+	for (unsigned int i = 0; i < SHORT; i++) {
+		/* the long one comes when the client has what it may have */
+		if (i == 100) {
+			weft_staging_lane_init(&far, &g);
+			CHECK_EQ(want_lane(s, &all, &c, &far, MOST * PIECE), -EINPROGRESS);
+		}
+		weft_staging_lane_init(&lane[i], &g);
+		(void)want_lane(s, &w[i], &c, &lane[i], PIECE);
+		if (i >= 24) {
+			CHECK(w[done].granted > 0);
+			weft_staging_put(s, &w[done++].req);
+		}
+		(void)weft_staging_poll(s);
+	}
+	CHECK(all.granted > 0);
+	CHECK(!weft_staging_mark_starved(s, 1));
+	/* others have no memory, of two groups that have none left */
+	for (unsigned int k = 0; k < 2; k++) {
+		h[k].max_bytes = MOST * PIECE;
+		h[k].held_bytes = MOST * PIECE;
+		weft_staging_client_init(&poor[k]);
+		weft_staging_lane_init(&other[k], &h[k]);
+		CHECK_EQ(want_lane(s, &starved[k], &poor[k], &other[k], PIECE), -EINPROGRESS);
+	}
+	CHECK(weft_staging_mark_starved(s, 7));
+	CHECK_EQ(h[0].starved_mark, 7);
+	CHECK_EQ(h[1].starved_mark, 7);
+	CHECK(g.starved_mark != 7);
+	for (unsigned int k = 0; k < 2; k++)
+		weft_staging_put(s, &starved[k].req);
+	for (unsigned int i = done; i < SHORT; i++)
+		weft_staging_put(s, &w[i].req);
+	weft_staging_put(s, &all.req);
+	end(s);
+}
+
 WEFT_TEST_MAIN({"a length that the owner changes", test_changed}, {"edges", test_edges},
                {"turns", test_turns}, {"neighbours", test_neighbours}, {"groups", test_groups},
                {"a long one of a group", test_long_of_group}, {"hung", test_hung},
                {"apart", test_apart}, {"room", test_room}, {"room of others", test_room_of_others},
-               {"model", test_model}, {"fair", test_fair},
+               {"room for a long one", test_room_long}, {"model", test_model}, {"fair", test_fair},
                {"fair with neighbours", test_fair_neighbours})
