@@ -2,6 +2,7 @@
 /** @file Messages of an opening, and the search for content in a file. */
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,10 +67,23 @@ opening_is_zero(int fd, uint64_t begin, uint64_t end)
 }
 
 int
+opening_places_zero(int fd, uint64_t have, uint64_t from, uint32_t first, uint64_t *at)
+{
+	uint64_t len;
+	int rc = 1;
+
+	/* No reading ahead of single pages. */
+	(void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
+	for (uint32_t i = first; rc == 1 && weft_vol_format_place(have, from, i, at, &len); i++)
+		rc = opening_is_zero(fd, *at, *at + len);
+	return rc;
+}
+
+int
 opening_is_blank(const struct opening *o, int fd, uint64_t begin, uint64_t have)
 {
-	uint64_t at, len;
 	struct stat st;
+	uint64_t at;
 	int rc;
 
 	if (fstat(fd, &st) != 0)
@@ -77,7 +91,9 @@ opening_is_blank(const struct opening *o, int fd, uint64_t begin, uint64_t have)
 	if (!S_ISBLK(st.st_mode) || have <= o->bytes)
 		return opening_is_zero(fd, begin, have);
 	rc = opening_is_zero(fd, begin, o->bytes);
-	for (uint32_t i = 1; rc == 1 && weft_vol_format_place(have, o->bytes, i, &at, &len); i++)
-		rc = opening_is_zero(fd, at, at + len);
+	if (rc == 1)
+		rc = opening_places_zero(fd, have, o->bytes, 1, &at);
+	/* No pages of this look that are read later. */
+	(void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
 	return rc;
 }

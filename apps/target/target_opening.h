@@ -24,6 +24,9 @@ int opening_fail(const struct opening *o, int rc, const char *fmt, ...)
         __attribute__((format(printf, 3, 4)));
 /** 1: octets [begin, end) are all zero; holes are not read. 0: they are not; -errno. */
 int opening_is_zero(int fd, uint64_t begin, uint64_t end);
+/** The same of the places of a block device, from number `first` on (weft_vol_format_place()). *at:
+ * where it is not. */
+int opening_places_zero(int fd, uint64_t have, uint64_t from, uint32_t first, uint64_t *at);
 /** The same of what a new export of o->bytes may take of a medium of `have` octets. Of a file: all
  * from `begin` on. Of a block device: what the export gets, and behind it the places of
  * weft_vol_format_place(), as all of it may take hours. */

@@ -218,14 +218,11 @@ static int
 blank_device(const struct opening *o)
 {
 	const int fd = open(o->conf->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	uint64_t bytes = 0, at = 0, len;
+	uint64_t bytes = 0, at = 0;
 	int rc = fd < 0 || ioctl(fd, BLKGETSIZE64, &bytes) != 0 ? -errno : 1;
 
-	/* No reading ahead of single pages. */
-	if (fd >= 0)
-		(void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
-	for (uint32_t i = 0; rc == 1 && weft_vol_format_place(bytes, 0, i, &at, &len); i++)
-		rc = opening_is_zero(fd, at, at + len);
+	if (rc == 1)
+		rc = opening_places_zero(fd, bytes, 0, 0, &at);
 	rc = blank_end(o, fd, rc);
 	if (rc != 0)
 		return rc < 0 ? rc : 0;

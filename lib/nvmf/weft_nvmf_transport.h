@@ -99,7 +99,8 @@ void weft_nvmf_queue_proven(struct weft_nvmf_queue *q, const struct weft_nvmf_pr
 /**
  * The address by which limits of hosts count, in a form that is the same for all of one: IPv4 as
  * mapped; of IPv6 the /64, since a host may have a whole one. All link-local addresses are one,
- * since a neighbour can use as many as it likes. False: `remote` is NULL, or no address of IP. Any thread.
+ * since a neighbour can use as many as it likes. False: `remote` is NULL, or no address of IP. Any
+ * thread.
  */
 bool weft_nvmf_peer_key(const struct sockaddr_storage *remote, struct in6_addr *key);
 void *weft_nvmf_queue_owner(const struct weft_nvmf_queue *q);
