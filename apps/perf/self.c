@@ -75,16 +75,15 @@ perf_self_between(const struct perf_self *from, const struct perf_self *to)
 	 * what they counted was in the time from the begin of the first reading. */
 	const uint64_t span_ns = to->at_ns - from->begun_ns;
 	const uint64_t waited_ns = to->waited_ns - from->waited_ns;
+	const uint64_t worker_ns = to->worker_waited_ns - from->worker_waited_ns;
 	struct perf_self s = *to;
 	double part;
 
 	s.at_ns -= from->at_ns;
 	part = span_ns > 0 ? (double)s.at_ns / (double)span_ns : 0;
 	s.cpu_ns = self_share(s.cpu_ns - from->cpu_ns, s.threads * span_ns, part);
-	s.worker_waited_ns -= from->worker_waited_ns;
-	if (s.worker_waited_ns < waited_ns)
-		s.worker_waited_ns = waited_ns;
-	s.waited_ns = self_share(s.worker_waited_ns, span_ns, part);
+	s.worker_waited_ns = self_share(worker_ns, span_ns, part);
+	s.waited_ns = self_share(waited_ns > worker_ns ? waited_ns : worker_ns, span_ns, part);
 	s.cycles -= from->cycles;
 	s.busy_ns = self_share(s.busy_ns - from->busy_ns, span_ns, part);
 	return s;

@@ -30,7 +30,7 @@ static bool
 link_look_at(unsigned int i)
 {
 	struct link_of *l = &links[i];
-	const struct link_of was = *l;
+	const bool was_up = l->up;
 	struct weft_port_stats st;
 	const bool now = link_is_up(i, &st);
 
@@ -46,7 +46,7 @@ link_look_at(unsigned int i)
 		wv_async_port(i, IBV_EVENT_DEVICE_FATAL);
 		wv_ucm_device_removed(i);
 	}
-	return l->up != was.up;
+	return now != was_up;
 }
 
 static void
